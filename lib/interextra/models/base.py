@@ -100,8 +100,8 @@ def _folder_of(spec: str) -> Path | None:
         except InputError as error:
             raise InputError(f"initialisation {spec!r}: {error}") from None
         return path
-    is_path = path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1
-    if exists or is_path:
+    is_path = path.is_absolute() or spec.startswith((".", "~"))
+    if exists or is_path or spec.count("/") > 1:
         raise InputError(f"initialisation {spec!r}: no such folder")
     if not HUB_ID.fullmatch(spec):
         known = ("tiny-base", "random", "minilm", "minilm:layers=2")

@@ -22,12 +22,14 @@ from interextra.store.errors import InputError
 
 def encoder_of(spec: str) -> tuple[type, str]:
     """Return the class of an encoder and its option; InputError with the known ones."""
-    known = {kind.__name__.lower(): kind for kind in (CLS, LSA, MiniLM)}
     name, _, option = spec.partition(":")
-    if name not in known or bool(option) != (":" in known[name].FORM):
-        forms = ", ".join(kind.FORM for kind in known.values())
-        raise InputError(f"no encoder {spec!r}: write {forms}, or trained for a dense model")
-    return known[name], option
+    kinds = (CLS, LSA, MiniLM)
+    for kind in kinds:
+        takes_option = ":" in kind.FORM
+        if kind.__name__.lower() == name and bool(option) == takes_option:
+            return kind, option
+    forms = ", ".join(kind.FORM for kind in kinds)
+    raise InputError(f"no encoder {spec!r}: write {forms}, or trained for a dense model")
 
 
 class CLS(dense.Dense):
@@ -60,14 +62,16 @@ class LSA:
             )
         self._tf_idf = TfidfVectorizer(sublinear_tf=True, analyzer=lower_words)
         weights = self._tf_idf.fit_transform(texts)
-        n_components = max(1, min(64, min(weights.shape) - 1))
+        most = min(weights.shape) - 1
+        n_components = max(1, min(64, most))
         self._svd = TruncatedSVD(n_components=n_components, random_state=0).fit(weights)
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts as float32[n, d]; one of unknown words stays zero."""
         vectors = self._svd.transform(self._tf_idf.transform(texts))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+        unit_vectors = vectors / np.where(norms > 0, norms, 1)
+        return unit_vectors.astype(np.float32)
 
 
 class MiniLM:

@@ -22,6 +22,7 @@ ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_a
 WIDTHS = ("embedding_size", "hidden_size", "dim", "d_model")
 LAYERS = ("num_hidden_layers", "n_layers")
 COUNTS = ("vocab_size", *LAYERS, "intermediate_size", "hidden_dim", "max_position_embeddings")
+NUMBERS = (*WIDTHS, *COUNTS)
 MOST_LAYERS = 200
 # Kinds of modules that the architectures of the kit are made of
 MODULES = (
@@ -195,7 +196,7 @@ def _shards(index_path: Path) -> list[str]:
 
 def _refuse_larger_than(n_bytes: int, path: Path, config: dict) -> None:
     """Refuse a config that asks for more weights than there are bytes, which would fill memory."""
-    numbers = {name: config[name] for name in (*WIDTHS, *COUNTS) if config.get(name) is not None}
+    numbers = {name: config[name] for name in NUMBERS if config.get(name) is not None}
     wrong = [
         f"{name} = {number!r}"
         for name, number in numbers.items()

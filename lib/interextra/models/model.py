@@ -28,7 +28,8 @@ def file_of(queries: Queries | Part) -> str:
     samples of a split share its name. The code of a split is left out of it, so that a ranking that
     is taken over keeps its file.
     """
-    return f"run.{digest(config_of(queries, lambda cell: cell.identity))}.parquet"
+    description = config_of(queries, lambda cell: cell.identity)
+    return f"run.{digest(description)}.parquet"
 
 
 def names_of(sets: Sequence[Queries | Part]) -> list[str]:
@@ -83,7 +84,13 @@ class Pretrained(Cell):
         """Plan the pretraining of an initialisation, both noted by their content."""
         start = initialisation_digest(initialisation)
         corpus = tuple(Source.of(spec) for spec in how.corpus)
-        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
+        return cls(
+            how=how,
+            corpus=corpus,
+            initialisation=initialisation,
+            start=start,
+            seed=seed,
+        )
 
     def build(self, folder: Path, store: Store) -> None:
         """Pretrain, and write the weights and the log."""
@@ -98,17 +105,16 @@ class Pretrained(Cell):
     def title(self) -> str:
         """Return what a reader calls it."""
         read = "+".join(source.spec for source in self.corpus) or "nothing"
-        return (
-            f"pretraining {self.how.objective} · {read} · from {self.initialisation} "
-            f"· seed {self.seed}"
-        )
+        start = f"from {self.initialisation} · seed {self.seed}"
+        return f"pretraining {self.how.objective} · {read} · {start}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
         how = self.how
-        times_slower = {"none": 0, "words": 3, "order": 3}.get(how.objective, 7)  # 7: a late head
         tokens = how.steps * how.batch_size * how.length
-        return times_slower * tokens / size_of(self.initialisation).train_tokens
+        slower = {"none": 0, "words": 3, "order": 3}
+        times = slower.get(how.objective, 7)  # others have a late head
+        return times * tokens / size_of(self.initialisation).train_tokens
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -136,7 +142,13 @@ class Model(Cell):
     spared: Cell | None = None  # its doc_ids.json: passages that are never negatives
 
     @classmethod
-    def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
+    def of(
+        cls,
+        recipe: Recipe,
+        train: Queries | Part,
+        seed: int,
+        **others: Cell | None,
+    ) -> "Model":
         """Plan the model of a recipe.
 
         `others` are the cells that some recipes need first (`run.model_of` finds them). InputError
@@ -145,7 +157,8 @@ class Model(Cell):
         if isinstance(recipe, Trained) and not recipe.after:
             # else its encoder is that of the recipe before
             refuse_longer(recipe, max_tokens_of(recipe.initialisation))
-        return cls(recipe=recipe, train=train, seed=seed, start=weights_digest(recipe), **others)
+        start = weights_digest(recipe)
+        return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
 
     def build(self, folder: Path, store: Store) -> None:
         """Train, and write the weights and the log."""
@@ -187,13 +200,13 @@ class Model(Cell):
         """Return what a reader calls it."""
         train = self.train
         trained = train.part if isinstance(train, Part) else f"all of {train.split}"
-        architecture = self.recipe.architecture
-        return f"model {architecture} · {train.source.spec} · {trained} · seed {self.seed}"
+        data = f"{train.source.spec} · {trained}"
+        return f"model {self.recipe.architecture} · {data} · seed {self.seed}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
-        cost = self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)
-        return cost["train_seconds"]
+        n_passages = self.train.source.n_passages()
+        return self.recipe.cost(self.train.size(), n_passages, 0)["train_seconds"]
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -214,6 +227,10 @@ def trained_behind(cell: Cell) -> str:
 
 class OfModel(Cell):
     """What is computed with a trained `model`: the code of its architecture is behind it."""
+
+    def open_model(self, store: Store) -> Any:
+        """Open the trained model, see `load_model`."""
+        return load_model(store[self.model] / "weights")
 
     @property
     def recipe(self) -> Recipe:
@@ -262,12 +279,16 @@ def fit(
         raise InputError(
             f"the recipe needs what other trainings make: {offenders(missing)}; see run.model_of"
         )
-    if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
+    is_model = (out_dir / "model.json").is_file()
+    if out_dir.exists() and any(out_dir.iterdir()) and not is_model:
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
-    start = given.pop("start", None)
-    started = recipe.model_copy(update={"initialisation": str(start)}) if start else recipe
+    started = recipe
+    if "start" in given:
+        start = str(given.pop("start"))
+        started = recipe.model_copy(update={"initialisation": start})
     architecture = architectures()[recipe.architecture]
-    with scratch(out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")) as aside:
+    unfinished = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
+    with scratch(unfinished) as aside:
         log = architecture.fit(started, collection, query_ids, split, seed, aside, **given)
         # under torchrun every process trains, the first one writes
         if int(os.environ.get("RANK", 0)) > 0:

@@ -178,7 +178,8 @@ class Trained(Recipe):
 
     @model_validator(mode="after")
     def _loss_is_for_these_scores(self) -> "Trained":
-        fitting = [name for name, loss in losses().items() if set(loss.kinds) & set(self.scores)]
+        given = set(self.scores)
+        fitting = [name for name, loss in losses().items() if given & set(loss.kinds)]
         if self.loss not in fitting:
             raise ValueError(f"loss = {shortened(self.loss)}: it is one of {', '.join(fitting)}")
         return self
@@ -389,7 +390,9 @@ def _parsed(text: str | bytes, where: str, form: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{where}: not readable as YAML: {reason}; {form}") from None
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: {form}")
+    if not all(isinstance(key, str) for key in values):
         raise InputError(f"{where}: {form}")
     return values
 
@@ -441,7 +444,8 @@ def _message(error: Mapping[str, Any], architecture: str, options: type[Recipe])
         hint = f", did you mean {close[0]!r}?" if close else ""
         return f"{architecture} has no parameter {shortened(key)}{hint}"
     if key:
-        return f"{key} = {shortened(error['input'])}: {message[0].lower()}{message[1:]}"
+        message = message[0].lower() + message[1:]
+        return f"{key} = {shortened(error['input'])}: {message}"
     return message
 
 

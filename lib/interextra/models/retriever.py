@@ -157,7 +157,9 @@ def refuse_longer(recipe: Trained, limit: int | None) -> None:
 
 def _reason(error: Exception) -> str:
     """Return one line of what transformers says; two of its messages say nothing to a reader."""
-    message = " ".join(str(error).split())[:300] or type(error).__name__
+    message = " ".join(str(error).split())[:300]
+    if not message:
+        return type(error).__name__
     if "ignore_mismatched_sizes" in message:
         return "the weights do not have the shapes of config.json"
     if message.startswith("Unrecognized configuration class"):
@@ -212,7 +214,9 @@ def transformers_of(model: Any) -> list:
     They are two where a model has an encoder for queries alone.
     """
     routes = getattr(model[0], "sub_modules", None)
-    return [route[0] for route in routes.values()] if routes else [model[0]]
+    if not routes:
+        return [model[0]]
+    return [route[0] for route in routes.values()]
 
 
 def reopen(kind: str, out_dir: Path, recipe: Trained) -> Any:

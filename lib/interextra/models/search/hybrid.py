@@ -1,7 +1,4 @@
-"""Passages of several runs in the order of a cross-encoder.
-
-And the models of TAS-Balanced, which such scores train.
-"""
+"""Passages of several runs in the order of a cross-encoder, whose scores train TAS-Balanced."""
 
 from pathlib import Path
 
@@ -11,7 +8,7 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.models.architectures.reranker import Reranker
-from interextra.models.model import Model, OfModel, file_of, load_model
+from interextra.models.model import Model, OfModel, file_of
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Ranking, Run, model_of
 from interextra.store import InputError, Store
@@ -35,19 +32,20 @@ class Reranked(OfModel, Ranking):
 
     def build(self, folder: Path, store: Store) -> None:
         """Score the passages of each query, and write the rankings."""
-        model = load_model(store[self.model] / "weights")
+        model = self.open_model(store)
         has_same_queries = all(run.queries == self.queries for run in self.runs)
         if not isinstance(model, Reranker) or not has_same_queries:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
-        passages = self.queries[0].source.open().passages
+        passages = self.source.open().passages
         for queries in self.queries:
             text_of = queries.frame(store).set_index("query_id")["text"]
             pairs = self._pairs(store, queries)
             pairs = pairs[pairs["query_id"].isin(text_of.index)]
             texts = text_of[pairs["query_id"]].tolist()
-            rows = np.asarray(passages.rows(pairs["doc_id"].tolist()))
-            scores = model.score(passages, texts, rows[:, None])[:, 0]
-            RunFile.from_frame(pairs.assign(score=scores)).write_parquet(folder / file_of(queries))
+            rows = passages.rows(pairs["doc_id"].tolist())
+            scores = model.score(passages, texts, rows[:, np.newaxis])
+            ranking = RunFile.from_frame(pairs.assign(score=scores[:, 0]))
+            ranking.write_parquet(folder / file_of(queries))
 
     def _pairs(self, store: Store, queries: Queries | Part) -> pd.DataFrame:
         """Return query_id and doc_id of all that is to be scored, each pair once."""
@@ -68,7 +66,8 @@ class Reranked(OfModel, Ranking):
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        return f"reranking · {len(self.runs)} runs, first {self.depth} each · {self.model.title()}"
+        runs = f"{len(self.runs)} runs, first {self.depth} each"
+        return f"reranking · {runs} · {self.model.title()}"
 
 
 def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
@@ -78,11 +77,18 @@ def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
     """
     if recipe.architecture != "tas_balanced":
         return model_of(recipe, train, seed)
-    first = any_model_of(load_recipe(recipe.after), train, seed) if recipe.after else None
+    first = None
+    if recipe.after:
+        first = any_model_of(load_recipe(recipe.after), train, seed)
     teacher = model_of(load_recipe(recipe.teacher), train, seed)
     pair_teacher = model_of(load_recipe(recipe.pair_teacher), train, seed)
     bm25 = model_of(load_recipe("bm25"), train, seed)
     depth = recipe.negative_depth
     candidates = Run(model=bm25, queries=(train,), depth=depth)
-    ranking = Reranked(runs=(candidates,), model=pair_teacher, depth=depth, relevant=True)
+    ranking = Reranked(
+        runs=(candidates,),
+        model=pair_teacher,
+        depth=depth,
+        relevant=True,
+    )
     return Model.of(recipe, train, seed, first=first, ranking=ranking, teacher=teacher)

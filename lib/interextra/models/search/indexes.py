@@ -59,26 +59,27 @@ def quantised_search(
         known = f"one of {', '.join(PRECISIONS)}, and two passages or more"
         raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
     calibrating = np.asarray(vectors[: calibration or None])
-    ranges = np.stack([calibrating.min(axis=0), calibrating.max(axis=0)])
+    lowest = calibrating.min(axis=0)
+    ranges = np.stack([lowest, calibrating.max(axis=0)])
+    is_bits = precision.endswith("binary")
+    stored_as = "ubinary" if is_bits else precision
+    codes = quantize_embeddings(np.asarray(vectors), stored_as, ranges=ranges)
+    query_codes = quantize_embeddings(np.asarray(queries), stored_as, ranges=ranges)
     n_candidates = k * max(rescore_multiplier, 1)
-    if precision.endswith("binary"):
-        codes = quantize_embeddings(np.asarray(vectors), "ubinary")
-        query_codes = quantize_embeddings(np.asarray(queries), "ubinary")
-        rows, scores = _search_bits(codes, query_codes, vectors.shape[1], n_candidates)
+    if is_bits:
+        rows, scores = _search_bits(codes, query_codes, len(lowest), n_candidates)
         size = codes.nbytes
     else:
-        codes = quantize_embeddings(np.asarray(vectors), precision, ranges=ranges)
-        query_codes = quantize_embeddings(np.asarray(queries), precision, ranges=ranges)
-        rows, scores = Index(codes.astype(np.float32), "Flat").search(query_codes, n_candidates)
+        index = Index(codes.astype(np.float32), "Flat")
+        rows, scores = index.search(query_codes, n_candidates)
         size = codes.nbytes + ranges.nbytes
     if rescore_multiplier:
         for i, query in enumerate(queries):
             restored = _restored(codes[rows[i]], precision, ranges)
-            new_scores = np.where(rows[i] < 0, -np.inf, restored @ query)
-            order = np.argsort(-new_scores, kind="stable")
-            rows[i] = rows[i, order]
-            scores[i] = new_scores[order]
-    return (rows[:, :k], scores[:, :k].astype(np.float32)), size
+            rows[i], scores[i] = _sorted_by_score(rows[i], restored @ query)
+    rows = rows[:, :k]
+    scores = scores[:, :k].astype(np.float32)
+    return (rows, scores), size
 
 
 def _search_bits(
@@ -90,7 +91,8 @@ def _search_bits(
     index = faiss.IndexBinaryFlat(8 * codes.shape[1])
     index.add(codes)
     n_differing, rows = index.search(query_codes, k)
-    return rows, np.where(rows < 0, -np.inf, n_dimensions - 2.0 * n_differing)
+    scores = n_dimensions - 2.0 * n_differing
+    return rows, np.where(rows < 0, -np.inf, scores)
 
 
 def _restored(codes: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarray:
@@ -101,6 +103,13 @@ def _restored(codes: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarr
     step = np.where(lowest == highest, 1, (highest - lowest) / 255)
     first_code = -128 if precision == "int8" else 0
     return (codes.astype(np.float32) - first_code) * step + lowest
+
+
+def _sorted_by_score(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort a query's passages by score descending; ties stay in their order, padding is last."""
+    scores = np.where(rows < 0, -np.inf, scores)
+    order = np.argsort(-scores, kind="stable")
+    return rows[order], scores[order]
 
 
 class Index:
@@ -126,7 +135,9 @@ class Index:
     ) -> None:
         n, n_dimensions = vectors.shape
         self.name = index
-        self.order = np.random.default_rng(seed).permutation(n) if seed else np.arange(n)
+        self.order = np.arange(n)
+        if seed:
+            self.order = np.random.default_rng(seed).permutation(n)
         with self._faiss(parameters) as faiss:
             self.made = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)

@@ -94,7 +94,8 @@ def bm25_index(collection: Collection) -> Path:
 def _build_index(passages: Passages, folder: Path) -> None:
     """Index passages aside and put the sealed index into its place."""
     by_doc_id_descending = passages.tie_order[0]
-    with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}")) as aside:
+    unfinished = folder.with_name(f"{folder.name}.tmp{os.getpid()}")
+    with scratch(unfinished) as aside:
         n_indexed = _write_index(passages, by_doc_id_descending, aside)
         if n_indexed != len(passages):
             raise InputError(
@@ -153,15 +154,17 @@ def bm25_search(
     analyzer = opened.get_analyzer()
     object_mapper = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()
     by_doc_id_descending = collection.passages.tie_order[0]
-    rows = np.full((len(texts), k), PADDING, np.int32)
-    scores = np.full((len(texts), k), -np.inf, np.float32)
+    shape = (len(texts), k)
+    rows = np.full(shape, PADDING, np.int32)
+    scores = np.full(shape, -np.inf, np.float32)
     for i, text in enumerate(texts):
         query = query_generator.buildQuery("contents", analyzer, text)
+        top_docs = searcher.search(query, k)
         # as JSON: one call to Java a query instead of two a hit
-        top_docs = json.loads(object_mapper.writeValueAsString(searcher.search(query, k)))
-        hits = top_docs["scoreDocs"]
+        hits = json.loads(object_mapper.writeValueAsString(top_docs))["scoreDocs"]
         if hits:
-            rows[i, : len(hits)] = by_doc_id_descending[[hit["doc"] for hit in hits]]
+            places = [hit["doc"] for hit in hits]
+            rows[i, : len(hits)] = by_doc_id_descending[places]
             scores[i, : len(hits)] = [hit["score"] for hit in hits]
     opened.close()
     return rows, scores

@@ -15,7 +15,7 @@ from interextra.data.collection import Passages
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.models.architectures.dense import Dense, inner_products
-from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, load_model, names_of
+from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, names_of
 from interextra.models.recipe import (
     FLOAT32_MEGABYTES,
     MULTIPLICATIONS_PER_SECOND,
@@ -32,7 +32,7 @@ from interextra.store import Cell, InputError, Store, offenders, write_json
 if TYPE_CHECKING:
     import ranx
 
-Found = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
+Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
 
 class Ranking(Cell):
@@ -60,6 +60,11 @@ class Ranking(Cell):
             )
 
     @property
+    def source(self) -> Source:
+        """The collection that is searched."""
+        return self.queries[0].source
+
+    @property
     def rerank_depth(self) -> float:
         """How many passages are reranked, below which the first stage's order stays.
 
@@ -77,17 +82,14 @@ class Ranking(Cell):
         InputError for a set that is not ranked here.
         """
         names = names_of(self.queries)
-        if isinstance(queries, str):
-            known = dict(zip(names, self.queries, strict=True))
-            asked = queries
-        else:
-            known = {ranked: ranked for ranked in self.queries}
-            asked = f"{queries.name} of {queries.source.spec}"
-        if queries not in known:
-            raise InputError(
-                f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}"
-            )
-        return known[queries]
+        is_name = isinstance(queries, str)
+        known = names if is_name else self.queries
+        if queries in known:
+            return self.queries[known.index(queries)]
+        asked = queries if is_name else f"{queries.name} of {queries.source.spec}"
+        raise InputError(
+            f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}"
+        )
 
     def log(self, store: Store) -> dict:
         """Return what the model noted of its training (steps, loss, n_train, …).
@@ -95,9 +97,16 @@ class Ranking(Cell):
         It is {} where nothing was trained.
         """
         path = store[self] / LOG
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if not path.is_file():
+            return {}
+        return json.loads(path.read_text(encoding="utf-8"))
 
-    def write(self, folder: Path, store: Store, search: Callable[[list[str]], Found]) -> None:
+    def write(
+        self,
+        folder: Path,
+        store: Store,
+        search: Callable[[list[str]], Hits],
+    ) -> None:
         """Write what `search` finds for all sets of queries, and the log of the model.
 
         `search`: texts → rows, scores [n, k].
@@ -105,7 +114,7 @@ class Ranking(Cell):
         frames = [queries.frame(store) for queries in self.queries]
         texts = [text for frame in frames for text in frame["text"]]
         rows, scores = search(texts)
-        doc_ids = self.queries[0].source.open().passages.doc_ids
+        doc_ids = self.source.open().passages.doc_ids
         start = 0
         for queries, frame in zip(self.queries, frames, strict=True):
             of_set = slice(start, start + len(frame))
@@ -123,6 +132,9 @@ class Ranking(Cell):
         """Return the number of queries in all sets."""
         return sum(queries.size() for queries in self.queries)
 
+    def _set_names(self) -> str:
+        return "+".join(queries.name for queries in self.queries)
+
 
 class Run(OfModel, Ranking):
     """The first `depth` passages of each query, by a trained model.
@@ -135,19 +147,18 @@ class Run(OfModel, Ranking):
 
     def build(self, folder: Path, store: Store) -> None:
         """Search with the model, and write the rankings and the model's log."""
-        collection = self.queries[0].source.open()
-        model = load_model(store[self.model] / "weights")
+        collection = self.source.open()
+        model = self.open_model(store)
         self.write(folder, store, lambda texts: model.search(collection, texts, self.depth))
 
     def title(self) -> str:
         """Return what a reader calls it."""
         model = self.model.title().removeprefix("model ")
-        names = "+".join(queries.name for queries in self.queries)
-        return f"run {model} → {names} of {self.queries[0].source.spec}"
+        return f"run {model} → {self._set_names()} of {self.source.spec}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of encoding."""
-        n_passages = self.queries[0].source.n_passages()
+        n_passages = self.source.n_passages()
         return self.recipe.cost(0, n_passages, self.n_queries())["encode_seconds"]
 
 
@@ -160,15 +171,15 @@ def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
     if not isinstance(recipe, Trained):
         return Model.of(recipe, train, seed)
     others: dict[str, Cell] = {}
-    for role, name in {"first": recipe.after, "teacher": recipe.teacher}.items():
+    for role, name in (("first", recipe.after), ("teacher", recipe.teacher)):
         if name:
             other = load_recipe(name, negative_passages=recipe.negative_passages)
             others[role] = model_of(other, train, seed)
     if recipe.pretraining:
         others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
     if recipe.negatives.startswith("mined"):
-        depth = recipe.negative_depth
-        others["ranking"] = Run(model=others["first"], queries=(train,), depth=depth)
+        miner = others["first"]
+        others["ranking"] = Run(model=miner, queries=(train,), depth=recipe.negative_depth)
     return Model.of(recipe, train, seed, **others)
 
 
@@ -184,7 +195,7 @@ class Encoded(OfModel):
     def build(self, folder: Path, store: Store) -> None:
         """Encode the passages block by block into the file."""
         passages = self.source.open().passages
-        model = load_model(store[self.model] / "weights")
+        model = self.open_model(store)
         if not isinstance(model, Dense):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
         for start, texts in passages.batches(model.block_size):
@@ -245,7 +256,7 @@ class Searched(OfModel, Ranking):
 
     def build(self, folder: Path, store: Store) -> None:
         """Search with the index, and write the rankings, the model's log and `bytes.json`."""
-        if self.queries[0].source != self.encoded.source:
+        if self.source != self.encoded.source:
             raise InputError(
                 f"{self.title()}: the queries are of another collection than the encoded passages"
             )
@@ -256,27 +267,27 @@ class Searched(OfModel, Ranking):
                 f"of {vectors.shape[1]} dimensions"
             )
         vectors = vectors[:, : self.truncate_dim or None]
-        model = load_model(store[self.model] / "weights")
-        passages = self.encoded.source.open().passages
+        model = self.open_model(store)
+        passages = self.source.open().passages
 
-        def search(texts: Sequence[str]) -> Found:
+        def search(texts: Sequence[str]) -> Hits:
             queries = model.encode_queries(texts)[:, : vectors.shape[1]]
-            found, n_bytes = self._search(passages, vectors, queries)
+            hits, n_bytes = self._search(passages, vectors, queries)
             write_json(folder / "bytes.json", n_bytes / len(vectors))
-            return found
+            return hits
 
         self.write(folder, store, search)
 
     def _search(
         self, passages: Passages, vectors: np.ndarray, queries: np.ndarray
-    ) -> tuple[Found, float]:
+    ) -> tuple[Hits, float]:
         """Search over vectors of passages; return what is found, and the bytes of the index."""
         if self.index == "Flat":
             starts = range(0, len(vectors), BLOCK)
             blocks = (np.array(vectors[start : start + BLOCK]) for start in starts)
-            scores = inner_products(queries)
-            found = exact_search(passages, blocks, scores, len(queries), self.depth, BLOCK)
-            return found, vectors.size * FLOAT32_MEGABYTES * 1e6
+            open_block = inner_products(queries)
+            hits = exact_search(passages, blocks, open_block, len(queries), self.depth, BLOCK)
+            return hits, vectors.size * FLOAT32_MEGABYTES * 1e6
         if self.index in PRECISIONS:
             return quantised_search(
                 vectors,
@@ -295,12 +306,12 @@ class Searched(OfModel, Ranking):
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        names = "+".join(queries.name for queries in self.queries)
-        return f"search · {self.index} {self.parameters} → {names} of {self.encoded.title()}"
+        hits = f"{self.index} {self.parameters} → {self._set_names()}"
+        return f"search · {hits} of {self.encoded.title()}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of an exact search."""
-        n_pairs = self.n_queries() * self.encoded.source.n_passages()
+        n_pairs = self.n_queries() * self.source.n_passages()
         return n_pairs * self.recipe.size.dimension / MULTIPLICATIONS_PER_SECOND
 
 
@@ -332,12 +343,11 @@ class Imported(Ranking):
     def _refuse_other_ids(self, run: RunFile, asked: set[str]) -> None:
         """Refuse ids of no query and of no passage, and queries that the run lacks."""
         doc_ids = np.array(run.doc_ids)
-        is_unknown = self.queries[0].source.open().passages.rows(doc_ids) < 0
+        rows = self.source.open().passages.rows(doc_ids)
+        foreign = [query_id for query_id in run.query_ids if query_id not in asked]
         wrong = {
-            "query_ids are not among the queries": [
-                query_id for query_id in run.query_ids if query_id not in asked
-            ],
-            "doc_ids are not in the collection": doc_ids[is_unknown].tolist(),
+            "query_ids are not among the queries": foreign,
+            "doc_ids are not in the collection": doc_ids[rows < 0].tolist(),
         }
         if not self.missing_queries:
             missing = sorted(asked - set(run.query_ids))
@@ -348,8 +358,8 @@ class Imported(Ranking):
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        names = "+".join(queries.name for queries in self.queries)
-        return f"imported run {Path(self.file.path).name} → {names}"
+        name = Path(self.file.path).name
+        return f"imported run {name} → {self._set_names()}"
 
 
 RANX = ["query_id", "doc_id", "score"]
@@ -411,7 +421,8 @@ class Fused(Ranking):
         import ranx
 
         by_rank = self.method == "rrf"
-        query_ids = list(dict.fromkeys(query_id for run in runs for query_id in run.query_ids))
+        all_ids = itertools.chain.from_iterable(run.query_ids for run in runs)
+        query_ids = list(dict.fromkeys(all_ids))
         ranx_runs = [_as_ranx(run, by_rank) for run in runs]
         if any(len(run) < len(query_ids) for run in ranx_runs):
             # a query may have hits in one run alone
@@ -433,12 +444,17 @@ class Fused(Ranking):
 
         qrels = self.tuned.qrels(store)
         frames = [run.read(store, self.tuned).frame() for run in self.runs]
-        shared = set(qrels["query_id"]).intersection(*(frame["query_id"] for frame in frames))
+        shared = set(qrels["query_id"])
+        for frame in frames:
+            shared &= set(frame["query_id"])
         if not shared:
             raise InputError(
                 f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"
             )
-        runs = [RunFile.from_frame(frame[frame["query_id"].isin(shared)]) for frame in frames]
+        runs = []
+        for frame in frames:
+            is_shared = frame["query_id"].isin(shared)
+            runs.append(RunFile.from_frame(frame[is_shared]))
         types = {"query_id": object, "doc_id": object, "relevance": int}
         judged = qrels[qrels["query_id"].isin(shared)].astype(types)
         ranx_qrels = ranx.Qrels.from_df(judged, "query_id", "doc_id", "relevance")
@@ -457,4 +473,5 @@ class Fused(Ranking):
 def _weights_in_tenths(n_runs: int) -> list[tuple[float, ...]]:
     """Return all weights of so many runs that are tenths and sum to 1."""
     tenths = itertools.product(range(11), repeat=n_runs)
-    return [tuple(tenth / 10 for tenth in parts) for parts in tenths if sum(parts) == 10]
+    sums_to_one = [parts for parts in tenths if sum(parts) == 10]
+    return [tuple(tenth / 10 for tenth in parts) for parts in sums_to_one]

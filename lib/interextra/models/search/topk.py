@@ -32,7 +32,8 @@ def devices() -> list[str]:
     """Return the devices to encode on: every GPU, else the CPU."""
     import torch
 
-    return [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+    gpus = range(torch.cuda.device_count())
+    return [f"cuda:{i}" for i in gpus] or ["cpu"]
 
 
 def exact_search(
@@ -79,7 +80,8 @@ def exact_search(
             queries = slice(first_query, first_query + query_block)
             scores = score(queries)
             end = start + scores.shape[1]
-            keys = torch.cat([best_keys[queries], _top_keys(scores, place_of[start:end], k)], dim=1)
+            top_keys = _top_keys(scores, place_of[start:end], k)
+            keys = torch.cat([best_keys[queries], top_keys], dim=1)
             best_keys[queries] = keys.topk(k, dim=1).values
         start = end
     return _unpacked(best_keys.cpu().numpy(), row_at)
@@ -92,7 +94,8 @@ def _top_keys(scores: "torch.Tensor", places: np.ndarray, k: int) -> "torch.Tens
     """
     import torch
 
-    place_keys = torch.as_tensor(_LOW_BITS - places.astype(np.int64)).to(scores.device)
+    place_keys = torch.as_tensor(_LOW_BITS - places.astype(np.int64))
+    place_keys = place_keys.to(scores.device)
     k = min(k, scores.shape[1])
     top_scores, columns = scores.topk(k, dim=1)
     keys = _packed(top_scores, place_keys[columns])
@@ -111,7 +114,8 @@ def _packed(scores: "torch.Tensor", place_keys: "torch.Tensor") -> "torch.Tensor
     import torch
 
     # + 0.0 turns -0.0 into 0.0
-    bits = (scores + 0.0).contiguous().view(torch.int32).to(torch.int64)
+    scores = (scores + 0.0).contiguous()
+    bits = scores.view(torch.int32).to(torch.int64)
     # the order of the floats, as integers
     ordered = torch.where(bits < 0, -(bits & _LOW_BITS), bits)
     return torch.where(torch.isneginf(scores), _NO_PASSAGE, (ordered << 31) | place_keys)
@@ -125,4 +129,5 @@ def _unpacked(keys: np.ndarray, row_at: np.ndarray) -> tuple[np.ndarray, np.ndar
     ordered = keys >> 31
     bits = np.where(ordered < 0, -ordered | _SIGN_BIT, ordered)
     scores = bits.astype(np.uint32).view(np.float32)
-    return rows.astype(np.int32), np.where(is_padding, np.float32(-np.inf), scores)
+    scores = np.where(is_padding, np.float32(-np.inf), scores)
+    return rows.astype(np.int32), scores

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from interextra.data.queries import Queries
 from interextra.models.base import initialisation_digest, is_named
 from interextra.models.encoders import encoder_of
-from interextra.models.model import Model, OfModel, load_model, refuse_changed
+from interextra.models.model import Model, OfModel, refuse_changed
 from interextra.models.recipe import FLOAT32_MEGABYTES, QUERY_TOKENS, Size, size_of
 from interextra.store import Cell, InputError, Store, offenders, sha256
 
@@ -62,13 +62,18 @@ class QueryVectors(Cell):
         test : float32[n_test, d]
             One set after the other.
         """
-        train, *test = (np.load(store[self] / name) for name in self._file_names())
-        none = train[:0]
-        return train, np.concatenate([none, *test])
+        folder = store[self]
+        train, *tests = [np.load(folder / name) for name in self._file_names()]
+        no_vectors = train[:0]
+        return train, np.concatenate([no_vectors, *tests])
+
+    def sets(self) -> tuple[Queries, ...]:
+        """Return the training queries, then each set of test queries."""
+        return (self.train, *self.test)
 
     def _file_names(self) -> list[str]:
-        tests = [f"test{place}.npy" for place, _ in enumerate(self.test, start=1)]
-        return ["train.npy", *tests]
+        places = range(1, len(self.test) + 1)
+        return ["train.npy", *(f"test{place}.npy" for place in places)]
 
 
 class Encodings(QueryVectors):
@@ -87,8 +92,9 @@ class Encodings(QueryVectors):
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         """Encode the training queries, then each set of test queries."""
-        texts = [queries.frame()["text"].tolist() for queries in (self.train, *self.test)]
-        return map(self.open(texts[0], store).encode_queries, texts)
+        texts = [queries.frame()["text"].tolist() for queries in self.sets()]
+        encoder = self.open(texts[0], store)
+        return map(encoder.encode_queries, texts)
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
@@ -100,7 +106,7 @@ class Encodings(QueryVectors):
 
     def n_queries(self) -> int:
         """Return the number of queries in all sets."""
-        return self.train.size() + sum(queries.size() for queries in self.test)
+        return sum(queries.size() for queries in self.sets())
 
 
 class Vectors(Encodings):
@@ -128,7 +134,8 @@ class Vectors(Encodings):
 
     def open(self, texts: Sequence[str], store: Store) -> Any:
         """Return the encoder; InputError where its folder has changed since it was planned."""
-        refuse_changed(self.start, self._content_of(self.encoder), f"encoder {self.encoder}")
+        content = self._content_of(self.encoder)
+        refuse_changed(self.start, content, f"encoder {self.encoder}")
         kind, option = encoder_of(self.encoder)
         return kind(option, texts)
 
@@ -154,7 +161,7 @@ class TrainedVectors(OfModel, Encodings):
 
     def open(self, texts: Sequence[str], store: Store) -> Any:
         """Return the trained model."""
-        return load_model(store[self.model] / "weights")
+        return self.open_model(store)
 
     def size(self) -> Size:
         """Return the size of the encoder, by which it is priced."""
@@ -162,7 +169,8 @@ class TrainedVectors(OfModel, Encodings):
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
+        model = self.model.key[:8]
+        return f"vectors · {self.train.source.spec} · trained {model}"
 
 
 class GivenFile(BaseModel, frozen=True, extra="forbid"):
@@ -198,7 +206,10 @@ class GivenVectors(QueryVectors):
 
     @classmethod
     def of(
-        cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()
+        cls,
+        paths: Sequence[str | Path],
+        train: Queries,
+        test: tuple[Queries, ...] = (),
     ) -> "GivenVectors":
         """Note the files of the training queries and of each set of test queries.
 
@@ -217,7 +228,7 @@ class GivenVectors(QueryVectors):
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         """Yield the vectors of each set; InputError where their dimensions differ."""
         n_dimensions = None  # of the vectors of the training queries, which come first
-        for file, queries in zip(self.files, (self.train, *self.test), strict=True):
+        for file, queries in zip(self.files, self.sets(), strict=True):
             vectors = _vectors_of_set(file.open(), queries)
             if n_dimensions is None:
                 n_dimensions = vectors.shape[1]
@@ -230,11 +241,13 @@ class GivenVectors(QueryVectors):
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        return f"vectors · {self.train.source.spec} · {Path(self.files[0].path).name}"
+        name = Path(self.files[0].path).name
+        return f"vectors · {self.train.source.spec} · {name}"
 
     def megabytes(self) -> float:
         """Return the estimated size on disk: that of the files."""
-        return sum(Path(file.path).stat().st_size for file in set(self.files)) / 1e6
+        paths = {file.path for file in self.files}
+        return sum(Path(path).stat().st_size for path in paths) / 1e6
 
 
 def _vectors_of_set(path: Path, queries: Queries) -> np.ndarray:
@@ -277,8 +290,9 @@ def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
     if path.suffix != ".npy":
         vectors = vectors[file_ids.get_indexer(query_ids)]
     if not _is_finite_matrix(vectors, len(query_ids)):
+        found = f"{vectors.dtype}{list(vectors.shape)}"
         raise InputError(
-            f"{path}: {vectors.dtype}{list(vectors.shape)} for {len(query_ids)} queries; "
+            f"{path}: {found} for {len(query_ids)} queries; "
             "give a row of finite floats for each query, in the order of the set"
         )
     return vectors.astype(np.float32)
