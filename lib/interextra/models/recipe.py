@@ -280,7 +280,7 @@ class Trained(Recipe):
 
     @property
     def size(self) -> Size:
-        """Of the weights that the training starts from, which may be those of another recipe."""
+        """Size of the weights that training starts from, which may be those of another recipe."""
         return load_recipe(self.after).size if self.after else size_of(self.initialisation)
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:

