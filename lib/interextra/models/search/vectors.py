@@ -67,8 +67,7 @@ class QueryVectors(Cell):
         no_vectors = train[:0]
         return train, np.concatenate([no_vectors, *tests])
 
-    def sets(self) -> tuple[Queries, ...]:
-        """Return the training queries, then each set of test queries."""
+    def _sets(self) -> tuple[Queries, ...]:
         return (self.train, *self.test)
 
     def _file_names(self) -> list[str]:
@@ -92,7 +91,7 @@ class Encodings(QueryVectors):
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         """Encode the training queries, then each set of test queries."""
-        texts = [queries.frame()["text"].tolist() for queries in self.sets()]
+        texts = [queries.frame()["text"].tolist() for queries in self._sets()]
         encoder = self.open(texts[0], store)
         return map(encoder.encode_queries, texts)
 
@@ -106,7 +105,7 @@ class Encodings(QueryVectors):
 
     def n_queries(self) -> int:
         """Return the number of queries in all sets."""
-        return sum(queries.size() for queries in self.sets())
+        return sum(queries.size() for queries in self._sets())
 
 
 class Vectors(Encodings):
@@ -117,11 +116,11 @@ class Vectors(Encodings):
 
     def __init__(self, **fields: Any) -> None:
         if not fields.get("start"):
-            fields["start"] = self._content_of(fields.get("encoder"))
+            fields["start"] = self._content_digest(fields.get("encoder"))
         super().__init__(**fields)
 
     @staticmethod
-    def _content_of(encoder: Any) -> str:
+    def _content_digest(encoder: Any) -> str:
         """Return the digest of an encoder's folder; "" for all that its name tells apart.
 
         InputError where the folder is not there.
@@ -134,7 +133,7 @@ class Vectors(Encodings):
 
     def open(self, texts: Sequence[str], store: Store) -> Any:
         """Return the encoder; InputError where its folder has changed since it was planned."""
-        content = self._content_of(self.encoder)
+        content = self._content_digest(self.encoder)
         refuse_changed(self.start, content, f"encoder {self.encoder}")
         kind, option = encoder_of(self.encoder)
         return kind(option, texts)
@@ -228,7 +227,7 @@ class GivenVectors(QueryVectors):
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         """Yield the vectors of each set; InputError where their dimensions differ."""
         n_dimensions = None  # of the vectors of the training queries, which come first
-        for file, queries in zip(self.files, self.sets(), strict=True):
+        for file, queries in zip(self.files, self._sets(), strict=True):
             vectors = _vectors_of_set(file.open(), queries)
             if n_dimensions is None:
                 n_dimensions = vectors.shape[1]
