@@ -271,6 +271,7 @@ class Searched(OfModel, Ranking):
         passages = self.source.open().passages
 
         def search(texts: Sequence[str]) -> Hits:
+            """Search with the index, and write what a passage costs in it."""
             queries = model.encode_queries(texts)[:, : vectors.shape[1]]
             hits, n_bytes = self._search(passages, vectors, queries)
             write_json(folder / "bytes.json", n_bytes / len(vectors))
@@ -460,6 +461,7 @@ class Fused(Ranking):
         ranx_qrels = ranx.Qrels.from_df(judged, "query_id", "doc_id", "relevance")
 
         def ndcg(weights: tuple[float, ...]) -> float:
+            """Return the mean nDCG@10 of the runs fused with these weights."""
             fused = _as_ranx(self._fused(runs, weights), by_rank=True)
             return ranx.evaluate(ranx_qrels, fused, "ndcg@10")
 
