@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toy_models import animals
 
 from interextra.models.architectures.dense import build
-from interextra.models.base import BASE, initialisation, start_of
+from interextra.models.base import BASE, initialisation, initialisation_digest
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.store.errors import InputError
@@ -90,7 +90,7 @@ def test_file_of_a_recipe(tmp_path, content):
 @settings(max_examples=120, **FUZZED)
 @given(WORDS)
 def test_initialisation_is_known_or_refused(spec):
-    in_a_line(lambda: start_of(spec))
+    in_a_line(lambda: initialisation_digest(spec))
     in_a_line(lambda: initialisation(spec))
 
 
@@ -224,4 +224,4 @@ def test_folder_of_a_trained_model(saved, name, changes, damage):
 
 def test_folders_are_whole_after_what_was_written_into_them(saved):
     assert load_model(saved / "trained").encode_queries(["a text"]).shape == (1, 64)
-    assert start_of(str(saved / "base")) == start_of(str(BASE))
+    assert initialisation_digest(str(saved / "base")) == initialisation_digest(str(BASE))

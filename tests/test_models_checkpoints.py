@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from toy_models import animals
 
-from interextra.models.base import BASE, WEIGHTS, start_of, verified_minilm
+from interextra.models.base import BASE, WEIGHTS, initialisation_digest, verified_minilm
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
 from interextra.store.errors import InputError
@@ -301,7 +301,7 @@ def test_what_is_no_checkpoint_is_one_clear_error(tmp_path, architecture, make, 
 @pytest.mark.parametrize(("make", "message"), AT_ONCE)
 def test_folder_without_an_encoder_is_found_when_a_plan_is_made(tmp_path, make, message):
     with pytest.raises(InputError, match=message) as caught:
-        start_of(str(make(tmp_path / "model")))
+        initialisation_digest(str(make(tmp_path / "model")))
     assert "\n" not in str(caught.value)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from interextra.data.queries import Queries, Source
 from interextra.models.model import Model, Pretrained
-from interextra.models.recipe import RUN_ROW, SIZES, Pretraining, load_recipe, size_of
+from interextra.models.recipe import RUN_ROW_MEGABYTES, SIZES, Pretraining, load_recipe, size_of
 from interextra.models.search.run import Encoded, Run
 from interextra.models.search.vectors import TrainedVectors, Vectors
 
@@ -78,6 +78,6 @@ def test_pretraining_costs_what_its_start_costs():
 def test_megabytes_of_what_is_large(source, train):
     model = Model.of(load_recipe("mini-dense"), train, seed=1)
     run = Run(model=model, queries=(train,), depth=50)
-    assert (model.megabytes(), run.megabytes()) == (1.6, RUN_ROW * 400 * 50)
+    assert (model.megabytes(), run.megabytes()) == (1.6, RUN_ROW_MEGABYTES * 400 * 50)
     assert Encoded(model=model, source=source).megabytes() == source.n_passages() * 64 * 4e-6
     assert Model.of(load_recipe("bm25"), train, seed=1).megabytes() == 0.0

@@ -15,7 +15,13 @@ from interextra.data.queries import Queries, Source
 from interextra.models import base
 from interextra.models.architectures.bm25 import reciprocal_rank
 from interextra.models.architectures.dense import Dense, build
-from interextra.models.base import BASE, WEIGHTS, initialisation, start_of, verified_base
+from interextra.models.base import (
+    BASE,
+    WEIGHTS,
+    initialisation,
+    initialisation_digest,
+    verified_base,
+)
 from interextra.models.encoders import LSA, encoder_of
 from interextra.models.model import Model, Pretrained, fit, load_model
 from interextra.models.recipe import Pretraining, load_recipe
@@ -215,7 +221,7 @@ def test_random_weights_have_the_shape_and_the_tokenizer_of_what_they_are_named_
         and one.tokenizer.get_vocab() == known.tokenizer.get_vocab()
     )
     assert initialisation("random") == initialisation("tiny-base:random")
-    assert start_of("minilm:layers=2:random") == start_of("minilm")
+    assert initialisation_digest("minilm:layers=2:random") == initialisation_digest("minilm")
 
 
 @pytest.mark.parametrize(
@@ -320,11 +326,16 @@ def retrained(folder):
 
 
 def test_model_in_the_home_folder_is_known_by_its_content(mine):
-    first = start_of("~/model")
-    assert first == start_of(str(mine)) == start_of("~/model:random") != "~/model"
+    first = initialisation_digest("~/model")
+    assert (
+        first
+        == initialisation_digest(str(mine))
+        == initialisation_digest("~/model:random")
+        != "~/model"
+    )
     assert initialisation("~/model").source == str(mine)
     retrained(mine)
-    assert start_of("~/model") == start_of(str(mine)) != first
+    assert initialisation_digest("~/model") == initialisation_digest(str(mine)) != first
 
 
 TRAIN = "mini:n_train=400,n_dev=40"
@@ -374,6 +385,6 @@ def test_named_encoders_have_no_content_in_their_configuration():
     "spec", ["a\x00b", "~nobody-there/x", "x" * 5000, "\ud800", "a b", "a/b/c", "é", "../x", ".."]
 )
 def test_what_is_no_path_and_no_hub_id_is_refused(spec):
-    for ask in (start_of, initialisation):
+    for ask in (initialisation_digest, initialisation):
         with pytest.raises(InputError, match="^initialisation "):
             ask(spec)

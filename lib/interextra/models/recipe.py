@@ -1,5 +1,6 @@
-"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on
-which data.
+"""A recipe says how a model is made: architecture, initialisation, fine-tuning.
+
+It never says on which data.
 """
 
 import difflib
@@ -18,11 +19,8 @@ from interextra.models.training.losses import losses
 from interextra.store.errors import InputError
 
 RECIPES = Path(__file__).with_name("recipes")
-NAMED = (
-    "after",
-    "teacher",
-    "pair_teacher",
-)  # values that name the recipe of a model that is trained first
+# Options that name the recipe of a model that is trained first
+_OTHER_RECIPES = ("after", "teacher", "pair_teacher")
 # Bounds of what can be meant: beyond them is a slip of the keyboard, and infinity and NaN train
 # nothing
 MOST = 10**9
@@ -36,15 +34,17 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a part of a loss
 
 # What models cost, estimated before anything is computed
 QUERY_TOKENS = 12  # a usual query with its special tokens
-INDEXED = 8_000  # passages a second, measured: Lucene's indexing
-INNER_PRODUCTS = 5e9  # multiplications a second, an estimate for one thread
-RUN_ROW = 7e-6  # megabytes of a passage in a run, measured
-NUMBER = 4e-6  # megabytes of a float32
+INDEXED_PER_SECOND = 8_000  # passages, measured: Lucene's indexing
+MULTIPLICATIONS_PER_SECOND = 5e9  # of inner products, an estimate for one thread
+RUN_ROW_MEGABYTES = 7e-6  # of a passage in a run, measured
+FLOAT32_MEGABYTES = 4e-6
 
 
 class Size(NamedTuple):
-    """Tokens a second through an encoder, forward and backward or forward only; its dimensions and
-    its megabytes.
+    """Speed and size of an encoder.
+
+    `train_tokens`, `encode_tokens`: tokens a second, forward and backward or forward only;
+    `dimension`: of its vectors; `megabytes`: of its weights.
     """
 
     train_tokens: float
@@ -54,56 +54,62 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "tiny": Size(90_000, 200_000, 64, 1.6),  # these two measured on one thread of a 2-core CPU
+    # these two measured on one thread of a 2-core CPU
+    "tiny": Size(90_000, 200_000, 64, 1.6),
     "minilm": Size(2_500, 9_000, 384, 62.0),
-    "base-gpu": Size(
-        150_000, 450_000, 768, 440.0
-    ),  # BERT-base in half precision on one recent GPU, an estimate
+    # BERT-base in half precision on one recent GPU, an estimate
+    "base-gpu": Size(150_000, 450_000, 768, 440.0),
 }
 
 
 def size_of(initialisation: str) -> Size:
-    """The size of an initialisation: our own, MiniLM by name, folder or hub id, else BERT-base."""
+    """Return the size of an initialisation.
+
+    It is that of our own base, of MiniLM (by the name of a folder or hub id), else of BERT-base.
+    """
     if initialisation in ("tiny-base", "random"):
         return SIZES["tiny"]
-    return SIZES["minilm" if "minilm" in Path(initialisation).name.lower() else "base-gpu"]
+    if "minilm" in Path(initialisation).name.lower():
+        return SIZES["minilm"]
+    return SIZES["base-gpu"]
 
 
 class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
 
     size: ClassVar[Size] = Size(0.0, 0.0, 0, 0.0)  # of the weights
-    reads: ClassVar[
-        tuple[str, ...]
-    ] = ()  # values that name an initialisation beside `initialisation`
+    # values that name an initialisation beside `initialisation`
+    reads: ClassVar[tuple[str, ...]] = ()
 
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
 
     def training_steps(self, n_train: int) -> int:
-        """Optimiser steps for `n_train` training pairs (query, relevant passage)."""
+        """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
         return 0
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimated steps, train_seconds, encode_seconds on one core, from the longest texts that
-        the recipe allows.
+        """Estimate steps, train_seconds and encode_seconds on one core.
+
+        Texts are taken to be as long as the recipe allows.
         """
-        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
+        seconds = n_passages / INDEXED_PER_SECOND
+        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": seconds}
 
     def needs(self) -> list[str]:
-        """What `model.fit` must be given: some of start, ranking, teacher."""
+        """Return what `model.fit` must be given: some of start, ranking, teacher."""
         return []
 
 
 class Pretraining(BaseModel, frozen=True, extra="forbid"):
-    """What an encoder reads before it is fine-tuned: passages alone, no query and no relevance. See
-    `objectives`.
+    """What an encoder reads before it is fine-tuned, see `objectives`.
+
+    These are passages alone, no query and no relevance.
     """
 
     objective: Literal["none", "words", "order", "condenser", "spans"]
-    corpus: tuple[
-        str, ...
-    ] = ()  # collection specs, whose passages are read; none of them: only with `none`
+    # collection specs, whose passages are read; none of them: only with `none`
+    corpus: tuple[str, ...] = ()
     steps: Count = 1000
     batch_size: Held = 32
     learning_rate: Rate = 6e-3
@@ -115,17 +121,20 @@ class Pretraining(BaseModel, frozen=True, extra="forbid"):
     def _something_to_read(self) -> "Pretraining":
         if (self.objective == "none") == bool(self.corpus):
             raise ValueError(
-                f"objective {self.objective}, corpus {list(self.corpus)}: none reads nothing, others do"
+                f"objective {self.objective}, corpus {list(self.corpus)}: "
+                "none reads nothing, others do"
             )
         return self
 
 
 class Trained(Recipe):
-    """What all neural architectures share. Lengths are in tokens, counts in passages or queries."""
+    """What all neural architectures share.
 
-    scores: ClassVar[tuple[str, ...]] = (
-        "batch",
-    )  # what an architecture gives to a loss, see `losses`
+    Lengths are in tokens, counts in passages or queries.
+    """
+
+    # what an architecture gives to a loss, see `losses`
+    scores: ClassVar[tuple[str, ...]] = ("batch",)
 
     # tiny-base, random, minilm, minilm:layers=2, a folder or a hub id
     initialisation: str = "tiny-base"
@@ -147,9 +156,8 @@ class Trained(Recipe):
         "random", "in-batch", "both", "bm25", "bm25+in-batch", "mined", "mined+in-batch", "own"
     ] = "random"
     n_negatives: Held = 32  # a batch (random), or a query (bm25, mined; reranker)
-    negative_depth: PositiveInt = (
-        100  # bm25 and mined negatives come from the first so many passages
-    )
+    # bm25 and mined negatives come from the first so many passages
+    negative_depth: PositiveInt = 100
     # Which passages may be drawn. An exposed passage is relevant, but only to queries outside the
     # training set: it may be a negative and is never a positive. all: any passage, as in both
     # papers; unexposed: exposed ones never; control: as many passages, taken at random, never; a
@@ -169,12 +177,21 @@ class Trained(Recipe):
     encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Trained":
-        fitting = [name for name, loss in losses().items() if set(loss.kinds) & set(self.scores)]
+    def _loss_is_for_these_scores(self) -> "Trained":
+        given = set(self.scores)
+        fitting = [name for name, loss in losses().items() if given & set(loss.kinds)]
         if self.loss not in fitting:
             raise ValueError(f"loss = {shortened(self.loss)}: it is one of {', '.join(fitting)}")
+        return self
+
+    @model_validator(mode="after")
+    def _either_steps_or_epochs(self) -> "Trained":
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give exactly one of steps and epochs")
+        return self
+
+    @model_validator(mode="after")
+    def _negatives_can_be_found(self) -> "Trained":
         if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
             raise ValueError(
                 "a share of exposed negatives (negative_passages) needs negatives: random or both"
@@ -183,20 +200,32 @@ class Trained(Recipe):
             raise ValueError(
                 f"negatives {self.negatives} need the recipe of the model that finds them (after)"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _loss_has_what_it_needs(self) -> "Trained":
         loss = losses()[self.loss]
         if bool(loss.goal) != bool(self.teacher):
-            given = f"loss {self.loss}, teacher {shortened(self.teacher)}"
-            raise ValueError(f"{given}: they come together, or neither of both")
+            raise ValueError(
+                f"loss {self.loss}, teacher {shortened(self.teacher)}: "
+                "they come together, or neither of both"
+            )
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
-            over = ", ".join(name for name, other in losses().items() if "corpus" in other.kinds)
+            over_all = [name for name, other in losses().items() if "corpus" in other.kinds]
             raise ValueError(
-                f"loss {self.loss}, negatives {self.negatives}: own is for losses of all passages, {over}"
+                f"loss {self.loss}, negatives {self.negatives}: "
+                f"own is for losses of all passages, {', '.join(over_all)}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_start(self) -> "Trained":
         if self.after and self.pretraining:
             raise ValueError(
-                "after and pretraining are two starts; give the pretraining to the recipe of `after`"
+                "after and pretraining are two starts; "
+                "give the pretraining to the recipe of `after`"
             )
         return self
 
@@ -206,16 +235,21 @@ class Trained(Recipe):
         return max(self.query_length, self.passage_length)
 
     def needs(self) -> list[str]:
-        named = {"start": self.pretraining or self.after, "teacher": self.teacher}
-        named["ranking"] = self.negatives.startswith("mined")
-        return [name for name, asked in named.items() if asked]
+        """Return what `model.fit` must be given: some of start, ranking, teacher."""
+        needed = []
+        if self.pretraining or self.after:
+            needed.append("start")
+        if self.teacher:
+            needed.append("teacher")
+        if self.negatives.startswith("mined"):
+            needed.append("ranking")
+        return needed
 
     def training_steps(self, n_train: int) -> int:
-        return (
-            self.steps
-            if self.steps is not None
-            else max(1, math.ceil(self.epochs * n_train / self.batch_size))
-        )
+        """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
+        if self.steps is not None:
+            return self.steps
+        return max(1, math.ceil(self.epochs * n_train / self.batch_size))
 
     @property
     def in_batch(self) -> bool:
@@ -223,69 +257,101 @@ class Trained(Recipe):
         return self.negatives == "both" or "in-batch" in self.negatives
 
     def drawn(self) -> int:
-        """Negatives read for a batch; those of BM25 are shared with the batch's other queries."""
+        """Return the negatives read for a batch; BM25's are shared with its other queries."""
         per_batch = {"in-batch": 0, "own": 0, "random": 1, "both": 1}
         return per_batch.get(self.negatives, self.batch_size) * self.n_negatives
 
     def scored_pairs(self, steps: int) -> int:
-        """(query, passage) scores that the loss sees in `steps` training steps: what an
-        architecture learns from.
+        """Return how many (query, passage) scores the loss sees in `steps` training steps.
 
-        >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages of theirs + 16)
+        They are what an architecture learns from.
+
+        Examples
+        --------
+        96 queries, each with the 96 passages of the batch's queries and 16 more:
+
+        >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)
         107520
         """
-        return steps * self.batch_size * (1 + self.drawn() + self.in_batch * (self.batch_size - 1))
+        n_negatives = self.drawn()
+        if self.in_batch:
+            n_negatives += self.batch_size - 1
+        return steps * self.batch_size * (1 + n_negatives)
 
     @property
     def size(self) -> Size:
-        """Of the weights that the training starts from, which may be those of another recipe."""
+        """Size of the weights that training starts from, which may be those of another recipe."""
         return load_recipe(self.after).size if self.after else size_of(self.initialisation)
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        tokens = (
-            self.batch_size * (self.query_length + self.passage_length)
-            + self.drawn() * self.passage_length
-        )
-        return self._cost(n_train, tokens, n_passages * self.passage_length)
+        """Estimate steps, train_seconds and encode_seconds on one core, see `Recipe.cost`."""
+        pair_tokens = self.batch_size * (self.query_length + self.passage_length)
+        step_tokens = pair_tokens + self.drawn() * self.passage_length
+        return self._cost(n_train, step_tokens, n_passages * self.passage_length)
 
-    def _cost(self, n_train: int, tokens: int, read: int) -> dict[str, float]:
-        """`tokens` of a training step, `read` in search."""
-        steps, speed = self.training_steps(n_train), self.size
-        # what training reads without learning from it: the teacher's share of each batch; all
-        # passages, once
-        given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
-        train_seconds = steps * tokens / speed.train_tokens + given / speed.encode_tokens
+    def _cost(self, n_train: int, step_tokens: int, search_tokens: int) -> dict[str, float]:
+        """Estimate the cost of so many tokens in a training step, and in a search."""
+        steps = self.training_steps(n_train)
+        read_only_tokens = 0  # which training reads without learning from it
+        if self.teacher:
+            read_only_tokens += steps * step_tokens  # the teacher's share of each batch
+        if self.negatives == "own":
+            read_only_tokens += search_tokens  # all passages, once
+        speed = self.size
+        learning = steps * step_tokens / speed.train_tokens
         return {
             "steps": steps,
-            "train_seconds": train_seconds,
-            "encode_seconds": read / speed.encode_tokens,
+            "train_seconds": learning + read_only_tokens / speed.encode_tokens,
+            "encode_seconds": search_tokens / speed.encode_tokens,
         }
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
-    """A named recipe of the package, or one from a YAML file, with single values replaced.
+    """Load a named recipe of the package, or one from a YAML file, with single values replaced.
 
-    `steps` given here replaces `epochs` of the file, and the other way round. `name_or_path`:
-    `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml; single values
-    may follow in braces. InputError for an unknown name, an unknown key, an ill-typed value, and
-    for a recipe that needs itself first.
+    Parameters
+    ----------
+    name_or_path : str or Path
+        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml; single
+        values may follow in braces.
+    **overrides
+        Values that replace those of the file. `steps` given here replaces `epochs` of the file, and
+        the other way round.
 
+    Raises
+    ------
+    InputError
+        An unknown name, an unknown key, an ill-typed value, or a recipe that needs itself first.
+
+    Examples
+    --------
     >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
     (5, 'pairwise')
     """
-    made = _read_recipe(str(name_or_path), overrides)
-    _refuse_circle(
-        made, () if overrides else (str(name_or_path),)
-    )  # with other values it is another recipe
-    return made
+    recipe = _read_recipe(str(name_or_path), overrides)
+    # with other values it is another recipe
+    names = () if overrides else (str(name_or_path),)
+    _refuse_circle(recipe, names)
+    return recipe
 
 
-def _read_recipe(name_or_path: str, overrides: Mapping[str, Any]) -> Recipe:
-    """As `load_recipe`, without a look at the recipes that it names."""
+def _read_recipe(name_or_path: str, overrides: dict[str, Any]) -> Recipe:
+    """Load a recipe without a look at the recipes that it names, see `load_recipe`."""
     name, brace, rest = name_or_path.partition("{")
-    name, where = name.strip(), f"recipe {' '.join(name_or_path.split())[:200]}"
-    given = _parsed(brace + rest, where, f"write {name}{{key: value, key: value}}") if brace else {}
-    overrides = given | overrides
+    name = name.strip()
+    source = f"recipe {' '.join(name_or_path.split())[:200]}"
+    if brace:
+        form = f"write {name}{{key: value, key: value}}"
+        overrides = _parsed(brace + rest, source, form) | overrides
+    values = _values_of_file(name)
+    if "steps" in overrides or "epochs" in overrides:
+        values.pop("steps", None)
+        values.pop("epochs", None)
+    return make_recipe(values | overrides, source)
+
+
+def _values_of_file(name: str) -> dict[str, Any]:
+    """Read the keys and values of a recipe's file; `name`: of the package, or a path."""
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
         path = RECIPES / f"{name}.yaml"
@@ -296,88 +362,98 @@ def _read_recipe(name_or_path: str, overrides: Mapping[str, Any]) -> Recipe:
         raise InputError(
             f"no recipe {name!r}; known: {known}; or give a path that ends in .yaml"
         ) from None
-    values = _parsed(text, str(path), "a recipe is a list of `key: value` lines")
-    if {"steps", "epochs"} & overrides.keys():
-        values = {key: value for key, value in values.items() if key not in ("steps", "epochs")}
-    return make_recipe(values | overrides, source=where)
+    return _parsed(text, str(path), "a recipe is a list of `key: value` lines")
 
 
-class _Plain(yaml.SafeLoader):
-    """YAML without aliases, which a recipe has no use for and which can make a page of text fill
-    the memory.
+class _YamlWithoutAliases(yaml.SafeLoader):
+    """YAML without aliases.
+
+    A recipe has no use for them, and they can make a page of text fill the memory.
     """
 
-    def compose_node(self, parent, index):
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Refuse an alias; else as PyYAML does."""
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("an alias (*name): write the value itself")
         return super().compose_node(parent, index)
 
 
 def _parsed(text: str | bytes, where: str, form: str) -> dict[str, Any]:
-    """The keys and values of a YAML text that anybody wrote; InputError for any other text."""
+    """Read keys and values of a YAML text that anybody wrote; InputError for any other text."""
     try:
-        values = yaml.load(text, _Plain)
-        json.dumps(
-            values, ensure_ascii=False, default=str
-        ).encode()  # no half of a character, no endless number
+        values = yaml.load(text, _YamlWithoutAliases)
+        # no half of a character, no endless number
+        json.dumps(values, ensure_ascii=False, default=str).encode()
     except RecursionError:
         raise InputError(f"{where}: the YAML is nested too deeply; {form}") from None
-    except (
-        yaml.YAMLError,
-        ValueError,
-        TypeError,
-        OverflowError,
-    ) as error:  # also no UTF-8, no date, a key of pairs
+    # also no UTF-8, no date, a key of pairs
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{where}: not readable as YAML: {reason}; {form}") from None
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: {form}")
+    if not all(isinstance(key, str) for key in values):
         raise InputError(f"{where}: {form}")
     return values
 
 
-def _refuse_circle(made: Recipe, path: tuple[str, ...]) -> None:
-    """InputError where a recipe needs itself first: its own model before it, its own scores, or
-    those of one that does.
+def _refuse_circle(recipe: Recipe, names: tuple[str, ...]) -> None:
+    """Refuse a recipe that needs itself first: as the model before it, or as a teacher.
 
-    `path`: names from the first recipe to that of `made`.
+    So may one that it names. `names`: from the first recipe to that of `recipe`.
     """
-    for role in NAMED:
-        name = getattr(made, role, "")
-        if name in path:
-            circle = " needs ".join((*path, name))
-            raise InputError(f"recipe {circle}, which never begins: change {role!r} of {path[-1]}")
+    for option in _OTHER_RECIPES:
+        name = getattr(recipe, option, "")
+        if name in names:
+            circle = " needs ".join((*names, name))
+            raise InputError(
+                f"recipe {circle}, which never begins: change {option!r} of {names[-1]}"
+            )
         if name:
-            _refuse_circle(_read_recipe(name, {}), (*path, name))
+            _refuse_circle(_read_recipe(name, {}), (*names, name))
 
 
 def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
-    """The recipe of these values; one clear InputError names `source` and the first wrong keys."""
-    name, known = values.get("architecture"), architectures()
-    if not isinstance(name, str) or name not in known:
+    """Make the recipe of these values.
+
+    Raises
+    ------
+    InputError
+        It names `source` and the first three values that are wrong.
+    """
+    architecture = values.get("architecture")
+    known = architectures()
+    if not isinstance(architecture, str) or architecture not in known:
         raise InputError(
-            f"{source}: architecture = {shortened(name)}: it is one of {', '.join(known)}"
+            f"{source}: architecture = {shortened(architecture)}: it is one of {', '.join(known)}"
         )
-    kind, wrong = known[name].Options, []
+    options = known[architecture].Options
     try:
-        return kind(**values)
+        return options(**values)
     except ValidationError as error:
-        found = error.errors()[:3]
-    for item in found:
-        key, message = ".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(key, kind.model_fields, n=1)
-            message = f"{name} has no parameter {shortened(key)}" + (
-                f", did you mean {close[0]!r}?" if close else ""
-            )
-        elif key:
-            message = f"{key} = {shortened(item['input'])}: {message[0].lower()}{message[1:]}"
-        wrong.append(message)
-    raise InputError(f"{source}: {'; '.join(wrong)}")
+        messages = [_message(wrong, architecture, options) for wrong in error.errors()[:3]]
+        raise InputError(f"{source}: {'; '.join(messages)}") from None
+
+
+def _message(error: Mapping[str, Any], architecture: str, options: type[Recipe]) -> str:
+    """Say what is wrong with a value, from an error of pydantic."""
+    key = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(key, options.model_fields, n=1)
+        hint = f", did you mean {close[0]!r}?" if close else ""
+        return f"{architecture} has no parameter {shortened(key)}{hint}"
+    if key:
+        message = message[0].lower() + message[1:]
+        return f"{key} = {shortened(error['input'])}: {message}"
+    return message
 
 
 def shortened(value: Any) -> str:
-    """A value in an error message: a long or deep one is cut.
+    """Return a value as it stands in an error message: a long or deep one is cut.
 
+    Examples
+    --------
     >>> shortened([[1, 2], "x"]), len(shortened("x" * 1000)) < 100
     ("[[1, 2], 'x']", True)
     """
@@ -386,9 +462,9 @@ def shortened(value: Any) -> str:
     return cut.repr(value)
 
 
-def changed(made: Recipe, **values: Any) -> Recipe:
-    """The recipe with other values of some options, checked as a whole."""
-    return make_recipe(made.model_dump() | values, ", ".join(values))
+def changed(recipe: Recipe, **values: Any) -> Recipe:
+    """Return a recipe with other values of some options, checked as a whole."""
+    return make_recipe(recipe.model_dump() | values, ", ".join(values))
 
 
 def recipe_name(entry: str | Mapping[str, Any]) -> str:

@@ -1,14 +1,15 @@
-"""What trained models share: search, several devices; and how the weights of a recipe are
-opened.
-"""
+"""What trained models share: search, several devices; and how a recipe's weights are opened."""
 
 import weakref
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from interextra.data.collection import Collection
 from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
 from interextra.models.search.topk import device, devices, exact_search
@@ -18,8 +19,9 @@ from interextra.store.errors import InputError, offenders
 class Neural:
     """A trained model of sentence-transformers, on one device or several (see `topk.devices`)."""
 
-    def __init__(self, model, recipe: Trained):
-        self.model, self.recipe = model, recipe
+    def __init__(self, model: Any, recipe: Trained) -> None:
+        self.model = model
+        self.recipe = recipe
 
     @cached_property
     def pool(self) -> dict | None:
@@ -31,163 +33,205 @@ class Neural:
         return pool
 
 
-class Encoder(Neural):
-    """Encodes passages and queries apart from each other; a subclass says what a block holds and
-    how it is scored.
+class Encoder(Neural, ABC):
+    """Encodes passages and queries apart from each other.
 
-    It has encode_block(texts, task) → a block of passages, with the task `query` of queries, and
-    open_queries(texts) → the `open_block` of `topk.exact_search`.
+    A subclass says what a block holds and how it is scored.
     """
 
     block_size = 8192  # passages encoded and scored at once
     query_block = 2048
 
-    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best passages for each query text, see `topk.exact_search`."""
-        blocks, scores = self.blocks(collection), self.open_queries(texts)
-        return exact_search(collection.passages, blocks, scores, len(texts), k, self.query_block)
+    @abstractmethod
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Any:
+        """Encode texts as a block of passages, or with the task `query` as one of queries."""
 
-    def blocks(self, collection) -> Iterator:
-        return (
-            self.encode_block(texts) for _, texts in collection.passages.batches(self.block_size)
-        )
+    @abstractmethod
+    def open_queries(self, texts: Sequence[str]) -> Callable:
+        """Encode queries, and return the `open_block` of `topk.exact_search`."""
+
+    def search(
+        self, collection: Collection, texts: Sequence[str], k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best passages for each query text, see `topk.exact_search`."""
+        blocks = self.blocks(collection)
+        open_block = self.open_queries(texts)
+        n_queries = len(texts)
+        return exact_search(collection.passages, blocks, open_block, n_queries, k, self.query_block)
+
+    def blocks(self, collection: Collection) -> Iterator[Any]:
+        """Yield the encoded passages of a collection, a block after the other."""
+        for _, texts in collection.passages.batches(self.block_size):
+            yield self.encode_block(texts)
 
     def query_similarities(
         self, queries: Sequence[str], others: Sequence[str]
     ) -> Iterator[np.ndarray]:
-        """Scores of queries against other queries taken for passages: blocks float32[some queries,
-        n_others].
+        """Yield scores of queries against other queries taken for passages.
+
+        They come in blocks float32[some queries, n_others].
         """
-        scores = self.open_queries(queries)(self.encode_block(others, "query"))
+        score = self.open_queries(queries)(self.encode_block(others, "query"))
         for start in range(0, len(queries), self.query_block):
-            yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
+            scores = score(slice(start, start + self.query_block))
+            yield np.asarray(scores.cpu(), dtype=np.float32)
 
-    def _encode(self, texts: Sequence[str], task: str, **options):
-        options |= {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
-        return self.model.encode(list(texts), task=task, **options)
+    def _encode(self, texts: Sequence[str], task: str, **options: Any) -> Any:
+        return self.model.encode(
+            list(texts),
+            task=task,
+            batch_size=128,
+            show_progress_bar=False,
+            pool=self.pool,
+            **options,
+        )
 
 
-def transformer(recipe: Trained, seed: int, **options):
-    """The transformer that a recipe starts from, cut or drawn anew as it says; `options` are the
-    library's.
+def transformer(recipe: Trained, seed: int, **options: Any) -> Any:
+    """Return the `Transformer` that a recipe starts from, cut or drawn anew as it says.
 
-    Without a `max_seq_length` of both together, queries and passages have the lengths of the
-    recipe. InputError for weights that are missing, damaged or of another kind of model, and for
-    texts longer than the model reads.
+    `options` are those of the library's class. Without a `max_seq_length` of both together,
+    queries and passages have the lengths of the recipe.
+
+    Raises
+    ------
+    InputError
+        Weights that are missing, damaged or of another kind of model, or texts longer than the
+        model reads.
     """
     import torch
-    from sentence_transformers.base.modules import Transformer
 
     quiet()
     torch.manual_seed(seed)
     start = initialisation(recipe.initialisation)
-    options |= {
-        "processor_kwargs": {"trust_remote_code": False},
-        "config_kwargs": {"trust_remote_code": False},
-    }
     if "max_seq_length" not in options:
-        options |= {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    try:
-        words = Transformer(
-            start.source,
-            model_kwargs={"use_safetensors": True, "trust_remote_code": False},
-            **options,
-        )
-        _check(words, start.source)
-    except Exception as error:  # the libraries meet a stranger's files: each raises what it likes
-        raise InputError(
-            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: {_reason(error)} "
-            "(a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network)"
-        ) from error
+        options["query_length"] = recipe.query_length
+        options["document_length"] = recipe.passage_length
+    module = _load_transformer(recipe, start.source, options)
     if start.random:
         torch.manual_seed(seed)
-        words.model = type(words.model)(words.config)
+        module.model = type(module.model)(module.config)
     if start.layers is not None:
-        del words.model.base_model.encoder.layer[start.layers :]
-        words.model.config.num_hidden_layers = start.layers
-    refuse_longer(recipe, getattr(words.config, "max_position_embeddings", None))
-    return words
+        del module.model.base_model.encoder.layer[start.layers :]
+        module.model.config.num_hidden_layers = start.layers
+    refuse_longer(recipe, getattr(module.config, "max_position_embeddings", None))
+    return module
+
+
+def _load_transformer(recipe: Trained, source: str, options: dict[str, Any]) -> Any:
+    """Load a `Transformer` without code of others and without pickles, and check it."""
+    from sentence_transformers.base.modules import Transformer
+
+    try:
+        module = Transformer(
+            source,
+            model_kwargs={"use_safetensors": True, "trust_remote_code": False},
+            processor_kwargs={"trust_remote_code": False},
+            config_kwargs={"trust_remote_code": False},
+            **options,
+        )
+        _check_encoder(module)
+        weights = Path(source) / WEIGHTS
+        if weights.is_file():  # else it is a hub id
+            _check_weights(module, weights)
+    except Exception as error:  # the libraries meet a stranger's files: each raises what it likes
+        raise InputError(
+            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: "
+            f"{_reason(error)} (a model needs config.json, a tokenizer and safetensors weights; "
+            "a hub id needs the network)"
+        ) from error
+    return module
 
 
 def refuse_longer(recipe: Trained, limit: int | None) -> None:
-    """InputError where texts of a recipe are longer than its encoder reads, `limit` tokens (None:
-    not known).
+    """Refuse texts of a recipe that are longer than its encoder reads.
+
+    `limit`: in tokens; None: not known.
     """
     if limit and recipe.longest > limit:
         raise InputError(
-            f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length"
+            f"{recipe.initialisation} reads at most {limit} tokens; "
+            "lower query_length and passage_length"
         )
 
 
 def _reason(error: Exception) -> str:
-    """One line of what transformers says; two of its messages say nothing to a reader."""
-    message = " ".join(str(error).split())[:300] or type(error).__name__
+    """Return one line of what transformers says; two of its messages say nothing to a reader."""
+    message = " ".join(str(error).split())[:300]
+    if not message:
+        return type(error).__name__
     if "ignore_mismatched_sizes" in message:
         return "the weights do not have the shapes of config.json"
-    return (
-        "no encoder in the manner of BERT"
-        if message.startswith("Unrecognized configuration class")
-        else message
-    )
+    if message.startswith("Unrecognized configuration class"):
+        return "no encoder in the manner of BERT"
+    return message
 
 
-def _check(words, source: str) -> None:
-    """ValueError for what loads without complaint and is no encoder all the same."""
-    from safetensors import safe_open
+def _check_encoder(module: Any) -> None:
+    """Raise ValueError for what loads without complaint and is no encoder all the same."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-    config, tokenizer = words.config, words.tokenizer
+    config = module.config
+    tokenizer = module.tokenizer
     if config.is_encoder_decoder or config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(f"{config.model_type} is no encoder in the manner of BERT")
-    if len(tokenizer) <= len(
-        tokenizer.all_special_tokens
-    ):  # what transformers makes up where files are missing
+    # special tokens alone: what transformers makes up where files are missing
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ValueError("there is no tokenizer, or one without words")
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"the tokenizer knows {len(tokenizer)} words, the model {config.vocab_size}"
         )
-    weights = Path(source) / WEIGHTS
-    if not weights.is_file():  # a hub id
-        return
-    with safe_open(weights, "pt") as file:
+
+
+def _check_weights(module: Any, path: Path) -> None:
+    """Raise ValueError where a file lacks weights of an encoder: they would be random."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
         names = file.keys()
-    # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's;
-    # no pooler is used
-    held = {name[at:] for name in names for at in (0, name.find(".") + 1)}
-    held = {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
-    asked = [
+    present = set()
+    for name in names:
+        # a model with a head puts a prefix before the names
+        for known in (name, name[name.find(".") + 1 :]):
+            # the oldest checkpoints have TensorFlow's names
+            present.add(known.replace(".gamma", ".weight").replace(".beta", ".bias"))
+    missing = [
         name
-        for name, _ in words.model.base_model.named_parameters()
-        if not name.startswith("pooler.")
+        for name, _ in module.model.base_model.named_parameters()
+        if name not in present and not name.startswith("pooler.")  # no pooler is used
     ]
-    if absent := [name for name in asked if name not in held]:  # they would be random
+    if missing:
         raise ValueError(
-            f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}"
+            f"{WEIGHTS} lacks {len(missing)} weights that config.json asks for: "
+            f"{offenders(missing)}"
         )
 
 
-def words_of(model) -> list:
-    """The `Transformer` of a model of sentence-transformers, or the two of one with an encoder for
-    queries alone.
+def transformers_of(model: Any) -> list:
+    """Return the `Transformer` of a model of sentence-transformers.
+
+    They are two where a model has an encoder for queries alone.
     """
     routes = getattr(model[0], "sub_modules", None)
-    return [route[0] for route in routes.values()] if routes else [model[0]]
+    if not routes:
+        return [model[0]]
+    return [route[0] for route in routes.values()]
 
 
-def reopen(kind: str, out_dir: Path, recipe: Trained):
-    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, in the
-    `encode_precision`.
+def reopen(kind: str, out_dir: Path, recipe: Trained) -> Any:
+    """Open the model that `fit` saved to `out_dir`, in the recipe's `encode_precision`.
+
+    `kind`: the name of its class in sentence-transformers.
     """
     import sentence_transformers
     import torch
 
     quiet()
     try:
-        model = getattr(sentence_transformers, kind)(
-            str(out_dir), device=device(), trust_remote_code=False
-        )
-    except Exception as error:  # as in `transformer`
+        model_class = getattr(sentence_transformers, kind)
+        model = model_class(str(out_dir), device=device(), trust_remote_code=False)
+    except Exception as error:  # as in `_load_transformer`
         raise InputError(
             f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}"
         ) from error

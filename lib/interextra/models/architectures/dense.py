@@ -9,7 +9,7 @@ import numpy as np
 
 from interextra.data.collection import Collection
 from interextra.models.recipe import Trained
-from interextra.models.retriever import Encoder, reopen, transformer, words_of
+from interextra.models.retriever import Encoder, reopen, transformer, transformers_of
 from interextra.models.search.topk import device
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _first_token_only(model: "SentenceTransformer", recipe: Options) -> "Sentenc
 
     The vectors are the same, and come faster.
     """
-    for words in words_of(model):
+    for words in transformers_of(model):
         if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
             last_layer = words.model.base_model.encoder.layer[-1]
             # a hook, so that a saved model is a plain one of the library

@@ -1,0 +1,1 @@
+"""Search: rankings of trained models, of BM25, of indexes over vectors, and of several fused."""

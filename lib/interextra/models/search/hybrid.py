@@ -1,6 +1,4 @@
-"""Passages of several runs in the order of a cross-encoder; and the models of TAS-Balanced, which
-such scores train.
-"""
+"""Passages of several runs in the order of a cross-encoder, whose scores train TAS-Balanced."""
 
 from pathlib import Path
 
@@ -10,18 +8,17 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.models.architectures.reranker import Reranker
-from interextra.models.model import Model, OfModel, file_of, load_model
+from interextra.models.model import Model, OfModel, file_of
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Ranking, Run, model_of
 from interextra.store import InputError, Store
 
 
 class Reranked(OfModel, Ranking):
-    """The union of the first `depth` passages of some runs, each once, by the scores of a
-    cross-encoder alone.
+    """The union of the first `depth` passages of some runs, by the scores of a cross-encoder alone.
 
-    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: with all relevant
-    passages, which teach.
+    Each passage stands there once. `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5).
+    `relevant`: with all relevant passages, which teach.
     """
 
     runs: tuple[Ranking, ...]
@@ -30,54 +27,68 @@ class Reranked(OfModel, Ranking):
 
     @property
     def queries(self) -> tuple[Queries | Part, ...]:
+        """The sets of queries that the runs rank."""
         return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
-        model, passages = (
-            load_model(store[self.model] / "weights"),
-            self.queries[0].source.open().passages,
-        )
-        if not isinstance(model, Reranker) or {run.queries for run in self.runs} != {self.queries}:
+        """Score the passages of each query, and write the rankings."""
+        model = self.open_model(store)
+        has_same_queries = all(run.queries == self.queries for run in self.runs)
+        if not isinstance(model, Reranker) or not has_same_queries:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
+        passages = self.source.open().passages
         for queries in self.queries:
-            frames = [
-                run.read(store, queries).frame().query(f"rank <= {self.depth}") for run in self.runs
-            ]
-            if self.relevant:
-                frames.append(queries.qrels(store).query("relevance >= 1"))
-            texts = queries.frame(store).set_index("query_id")["text"]
-            found = (
-                pd.concat(frames)[["query_id", "doc_id"]]
-                .drop_duplicates()
-                .query("query_id in @texts.index")
-            )
-            rows = np.asarray(passages.rows(found["doc_id"].tolist()))[:, None]
-            scores = model.score(passages, texts[found["query_id"]].tolist(), rows)[:, 0]
-            RunFile.from_frame(found.assign(score=scores)).write_parquet(folder / file_of(queries))
+            text_of = queries.frame(store).set_index("query_id")["text"]
+            pairs = self._pairs(store, queries)
+            pairs = pairs[pairs["query_id"].isin(text_of.index)]
+            texts = text_of[pairs["query_id"]].tolist()
+            rows = passages.rows(pairs["doc_id"].tolist())
+            scores = model.score(passages, texts, rows[:, np.newaxis])
+            ranking = RunFile.from_frame(pairs.assign(score=scores[:, 0]))
+            ranking.write_parquet(folder / file_of(queries))
+
+    def _pairs(self, store: Store, queries: Queries | Part) -> pd.DataFrame:
+        """Return query_id and doc_id of all that is to be scored, each pair once."""
+        frames = []
+        for run in self.runs:
+            ranking = run.read(store, queries).frame()
+            frames.append(ranking[ranking["rank"] <= self.depth])
+        if self.relevant:
+            qrels = queries.qrels(store)
+            frames.append(qrels[qrels["relevance"] >= 1])
+        return pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates()
 
     def seconds(self) -> float:
-        passages = len(self.runs) * self.depth * self.n_queries()
+        """Return the estimated seconds of one core."""
+        n_pairs = len(self.runs) * self.depth * self.n_queries()
         length = self.recipe.query_length + self.recipe.passage_length
-        return passages * length / self.recipe.size.encode_tokens
+        return n_pairs * length / self.recipe.size.encode_tokens
 
     def title(self) -> str:
-        return f"reranking · {len(self.runs)} runs, first {self.depth} each · {self.model.title()}"
+        """Return what a reader calls it."""
+        runs = f"{len(self.runs)} runs, first {self.depth} each"
+        return f"reranking · {runs} · {self.model.title()}"
 
 
 def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """As `run.model_of`, and of a TAS-Balanced recipe, too, with both teachers, the scores of
-    pairs, a first pass.
+    """Return the model of a recipe as `run.model_of` does, or of one of TAS-Balanced.
+
+    The latter needs both teachers, the scores of pairs, and maybe a first pass.
     """
     if recipe.architecture != "tas_balanced":
         return model_of(recipe, train, seed)
-    first = recipe.after and any_model_of(load_recipe(recipe.after), train, seed)
-    teacher, judge = (
-        model_of(load_recipe(name), train, seed) for name in (recipe.teacher, recipe.pair_teacher)
+    first = None
+    if recipe.after:
+        first = any_model_of(load_recipe(recipe.after), train, seed)
+    teacher = model_of(load_recipe(recipe.teacher), train, seed)
+    pair_teacher = model_of(load_recipe(recipe.pair_teacher), train, seed)
+    bm25 = model_of(load_recipe("bm25"), train, seed)
+    depth = recipe.negative_depth
+    candidates = Run(model=bm25, queries=(train,), depth=depth)
+    ranking = Reranked(
+        runs=(candidates,),
+        model=pair_teacher,
+        depth=depth,
+        relevant=True,
     )
-    lexical = Run(
-        model=model_of(load_recipe("bm25"), train, seed),
-        queries=(train,),
-        depth=recipe.negative_depth,
-    )
-    ranking = Reranked(runs=(lexical,), model=judge, depth=recipe.negative_depth, relevant=True)
-    return Model.of(recipe, train, seed, first=first or None, ranking=ranking, teacher=teacher)
+    return Model.of(recipe, train, seed, first=first, ranking=ranking, teacher=teacher)

@@ -1,5 +1,6 @@
-"""Search over vectors that are there: by faiss indexes, and by vectors that sentence-transformers
-quantises.
+"""Search over vectors that are there: by faiss indexes, and with quantised vectors.
+
+Vectors are quantised by sentence-transformers.
 """
 
 from collections.abc import Iterator
@@ -22,77 +23,137 @@ def quantised_search(
     rescore_multiplier: int = 2,
     calibration: int = 0,
 ) -> tuple[tuple[np.ndarray, np.ndarray], int]:
-    """Search with quantised vectors float32[n, d] and queries: as `Index.search` gives it, and the
-    bytes of all codes.
+    """Search with quantised vectors and queries.
 
     Codes are compared by inner product, bits by how many agree less how many differ, as in
     `semantic_search_faiss` of sentence-transformers. Codes of uint8, which are all positive, favour
     passages of large codes; those of int8 do not.
 
-    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with
-    the query as it was and numbers restored from codes (0 and 1 for bits); 0: never. calibration :
-    the first so many passages give the range of each dimension (int8, uint8); 0: all. InputError:
-    an unknown precision, a calibration by one passage.
+    Parameters
+    ----------
+    vectors, queries : float32[n, d], float32[n_queries, d]
+        Of the passages and of the queries.
+    precision : str
+        One of `PRECISIONS`.
+    rescore_multiplier : int
+        So many times `k` passages are scored again, with the query as it was and numbers restored
+        from codes (0 and 1 for bits); 0: never.
+    calibration : int
+        The first so many passages give the range of each dimension (int8, uint8); 0: all.
+
+    Returns
+    -------
+    (rows, scores) : int64[n_queries, k], float32[n_queries, k]
+        As `Index.search` gives them.
+    size : int
+        Bytes of all codes, and of the ranges that restore them.
+
+    Raises
+    ------
+    InputError
+        An unknown precision, or a calibration by one passage.
     """
-    import faiss
     from sentence_transformers.util import quantize_embeddings
 
     if precision not in PRECISIONS or calibration == 1:
         known = f"one of {', '.join(PRECISIONS)}, and two passages or more"
         raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
-    is_bits, given = precision.endswith("binary"), np.asarray(vectors[: calibration or None])
-    ranges = np.stack([given.min(axis=0), given.max(axis=0)])
-    name, n_first = "ubinary" if is_bits else precision, k * max(rescore_multiplier, 1)
-    codes, asked = (
-        quantize_embeddings(np.asarray(part), name, ranges=ranges) for part in (vectors, queries)
-    )
-    size = codes.nbytes + (0 if is_bits else ranges.nbytes)
+    calibrating = np.asarray(vectors[: calibration or None])
+    lowest = calibrating.min(axis=0)
+    ranges = np.stack([lowest, calibrating.max(axis=0)])
+    is_bits = precision.endswith("binary")
+    stored_as = "ubinary" if is_bits else precision
+    codes = quantize_embeddings(np.asarray(vectors), stored_as, ranges=ranges)
+    query_codes = quantize_embeddings(np.asarray(queries), stored_as, ranges=ranges)
+    n_candidates = k * max(rescore_multiplier, 1)
     if is_bits:
-        index = faiss.IndexBinaryFlat(8 * codes.shape[1])
-        index.add(codes)
-        differing, rows = index.search(asked, n_first)
-        scores = np.where(rows < 0, -np.inf, vectors.shape[1] - 2.0 * differing)
+        rows, scores = _search_bits(codes, query_codes, len(lowest), n_candidates)
+        size = codes.nbytes
     else:
-        rows, scores = Index(codes.astype(np.float32), "Flat").search(asked, n_first)
-    step = np.where(ranges[0] == ranges[1], 1, (ranges[1] - ranges[0]) / 255)
-    for at in range(len(rows) if rescore_multiplier else 0):
-        found = codes[rows[at]]
-        if is_bits:
-            numbers = np.unpackbits(found, axis=1, count=vectors.shape[1])
-        else:
-            numbers = (found.astype(np.float32) + 128 * (precision == "int8")) * step + ranges[0]
-        again = np.where(rows[at] < 0, -np.inf, numbers @ queries[at])
-        order = np.argsort(-again, kind="stable")
-        rows[at], scores[at] = rows[at, order], again[order]
-    return (rows[:, :k], scores[:, :k].astype(np.float32)), size
+        index = Index(codes.astype(np.float32), "Flat")
+        rows, scores = index.search(query_codes, n_candidates)
+        size = codes.nbytes + ranges.nbytes
+    if rescore_multiplier:
+        for i, query in enumerate(queries):
+            restored = _restored(codes[rows[i]], precision, ranges)
+            rows[i], scores[i] = _sorted_by_score(rows[i], restored @ query)
+    rows = rows[:, :k]
+    scores = scores[:, :k].astype(np.float32)
+    return (rows, scores), size
+
+
+def _search_bits(
+    codes: np.ndarray, query_codes: np.ndarray, n_dimensions: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Search bits uint8[n, bytes]: rows, and how many bits agree less how many differ."""
+    import faiss
+
+    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index.add(codes)
+    n_differing, rows = index.search(query_codes, k)
+    scores = n_dimensions - 2.0 * n_differing
+    return rows, np.where(rows < 0, -np.inf, scores)
+
+
+def _restored(codes: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarray:
+    """Restore numbers [n, d] from codes: 0 and 1 from bits; `ranges`: float32[2, d]."""
+    lowest, highest = ranges
+    if precision.endswith("binary"):
+        return np.unpackbits(codes, axis=1, count=len(lowest))
+    step = np.where(lowest == highest, 1, (highest - lowest) / 255)
+    first_code = -128 if precision == "int8" else 0
+    return (codes.astype(np.float32) - first_code) * step + lowest
+
+
+def _sorted_by_score(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort a query's passages by score descending; ties stay in their order, padding is last."""
+    scores = np.where(rows < 0, -np.inf, scores)
+    order = np.argsort(-scores, kind="stable")
+    return rows[order], scores[order]
 
 
 class Index:
-    """A faiss index over vectors float32[n, d] that are inserted by one thread, so that a
-    repetition gives the same.
+    """A faiss index over vectors, inserted by one thread so that a repetition gives the same.
 
-    `index` and `parameters` as faiss's index_factory and ParameterSpace read them; `seed`: of the
-    order of insertion, 0 is that of the vectors. InputError for what faiss refuses.
+    Parameters
+    ----------
+    vectors : float32[n, d]
+        Of the passages.
+    index, parameters : str
+        As faiss's index_factory and ParameterSpace read them.
+    seed : int
+        Of the order of insertion; 0 is that of the vectors.
+
+    Raises
+    ------
+    InputError
+        What faiss refuses.
     """
 
-    def __init__(self, vectors: np.ndarray, index: str, parameters: str = "", seed: int = 0):
-        n, self.name, self.mean = len(vectors), index, 0.0
-        self.order = np.random.default_rng(seed).permutation(n) if seed else np.arange(n)
+    def __init__(
+        self, vectors: np.ndarray, index: str, parameters: str = "", seed: int = 0
+    ) -> None:
+        n, n_dimensions = vectors.shape
+        self.name = index
+        self.order = np.arange(n)
+        if seed:
+            self.order = np.random.default_rng(seed).permutation(n)
         with self._faiss(parameters) as faiss:
-            self.made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
+            self.made = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)
             if not self.made.is_trained:
                 self.made.train(np.ascontiguousarray(vectors))
             for start in range(0, n, BLOCK):
-                self.made.add(np.ascontiguousarray(vectors[self.order[start : start + BLOCK]]))
-        if index.startswith(
-            "PCA"
-        ):  # faiss centres queries, too, which would favour passages along the mean
+                rows = self.order[start : start + BLOCK]
+                self.made.add(np.ascontiguousarray(vectors[rows]))
+        self.mean = 0.0
+        if index.startswith("PCA"):
+            # faiss centres queries, too, which would favour passages along the mean
             self.mean = np.asarray(vectors).mean(axis=0)
 
     @contextmanager
     def _faiss(self, parameters: str) -> Iterator[ModuleType]:
-        """Faiss with one thread, its errors made clear."""
+        """Give faiss with one thread, its errors made clear."""
         import faiss
 
         threads = faiss.omp_get_max_threads()
@@ -110,13 +171,22 @@ class Index:
     def search(
         self, queries: np.ndarray, k: int, parameters: str = ""
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer."""
+        """Return the k passages of highest score that the index finds for each query.
+
+        Returns
+        -------
+        rows : int64[n_queries, k]
+            Rows of the passages; -1 where it finds fewer.
+        scores : float32[n_queries, k]
+            Their inner products; -inf where it finds fewer.
+        """
+        centred = np.ascontiguousarray(queries + self.mean, dtype=np.float32)
         with self._faiss(parameters) as faiss:
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)
-            scores, places = self.made.search(
-                np.ascontiguousarray(queries + self.mean, dtype=np.float32), k
-            )
-        return np.where(places < 0, -1, self.order[places]), np.where(places < 0, -np.inf, scores)
+            scores, places = self.made.search(centred, k)
+        is_padding = places < 0
+        rows = np.where(is_padding, -1, self.order[places])
+        return rows, np.where(is_padding, -np.inf, scores)
 
     @property
     def size(self) -> int:

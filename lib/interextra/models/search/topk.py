@@ -1,85 +1,133 @@
-"""Exact search by brute force: passages stream through in blocks; only the order of their ids stays
-in memory.
+"""Exact search by brute force: passages stream through in blocks.
+
+Only the order of their ids stays in memory.
 """
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interextra.data.collection import Passages
+
+if TYPE_CHECKING:
+    import torch
+
 PADDING = -1
-_LOWEST = np.iinfo(np.int64).min
+# A passage's score and its place in the order of ties are packed into one integer, so that a
+# larger key is a better passage: the score above 31 bits, which are larger for an earlier place.
+_LOW_BITS = 0x7FFFFFFF  # 31 of them: those of a place, or of a float32 without its sign
+_SIGN_BIT = 0x80000000  # of a float32
+_NO_PASSAGE = np.iinfo(np.int64).min
 
 
 def device() -> str:
+    """Return where models compute: `cuda` where there is a GPU, else `cpu`."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def devices() -> list[str]:
-    """Devices to encode on: every GPU, else the CPU."""
+    """Return the devices to encode on: every GPU, else the CPU."""
     import torch
 
-    return [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+    gpus = range(torch.cuda.device_count())
+    return [f"cuda:{i}" for i in gpus] or ["cpu"]
 
 
 def exact_search(
-    passages, blocks: Iterable, open_block: Callable, n_queries: int, k: int, query_block: int
+    passages: Passages,
+    blocks: Iterable,
+    open_block: Callable,
+    n_queries: int,
+    k: int,
+    query_block: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k passages of highest score for each query, exactly: take a block, score it, merge it,
-    forget it.
+    """Return the k passages of highest score for each query, exactly.
 
-    `blocks`: what a model keeps of all passages, some at once, in their order; `open_block`: block
-    → function from a slice of the queries to their scores, a float32 tensor [queries, passages of
-    the block]; `query_block`: queries scored at once, which like the size of the blocks bounds
-    memory and changes no result.
+    One block after the other is scored, merged with the best so far, and forgotten.
 
-    Returns (rows int32[n, k], scores float32[n, k]): rows of the passages by score descending, ties
-    by doc_id descending as trec_eval; padding is row -1 with score -inf.
+    Parameters
+    ----------
+    passages : Passages
+        What is searched; ties have their order.
+    blocks : iterable
+        What a model keeps of all passages, some at once, in their order.
+    open_block : callable
+        block → function from a slice of the queries to their scores, a float32 tensor [queries,
+        passages of the block].
+    query_block : int
+        Queries scored at once, which like the size of the blocks bounds memory and changes no
+        result.
+
+    Returns
+    -------
+    rows : int32[n_queries, k]
+        Rows of the passages by score descending, ties by doc_id descending as in trec_eval;
+        padding is -1.
+    scores : float32[n_queries, k]
+        Their scores; padding is -inf.
     """
     import torch
 
-    order, place = passages.tie_order
-    best, start = (
-        torch.full((n_queries, k), _LOWEST, device=device()),
-        0,
-    )  # one integer holds score and place
+    row_at, place_of = passages.tie_order
+    best_keys = torch.full((n_queries, k), _NO_PASSAGE, device=device())
+    start = 0
     for block in blocks:
-        scores = open_block(block)
-        for at in range(0, n_queries, query_block):
-            here = slice(at, at + query_block)
-            found = scores(here)
-            end = start + found.shape[1]
-            low = torch.as_tensor(0x7FFFFFFF - place[start:end].astype(np.int64)).to(found.device)
-            keys = torch.cat([best[here], _candidates(found, low, min(k, end - start))], dim=1)
-            best[here] = keys.topk(k, dim=1).values
+        score = open_block(block)
+        for first_query in range(0, n_queries, query_block):
+            queries = slice(first_query, first_query + query_block)
+            scores = score(queries)
+            end = start + scores.shape[1]
+            top_keys = _top_keys(scores, place_of[start:end], k)
+            keys = torch.cat([best_keys[queries], top_keys], dim=1)
+            best_keys[queries] = keys.topk(k, dim=1).values
         start = end
-    keys = best.cpu().numpy()
-    padding, ordered = keys == _LOWEST, keys >> 31
-    rows = np.where(padding, PADDING, order[np.where(padding, 0, 0x7FFFFFFF - (keys & 0x7FFFFFFF))])
-    bits = np.where(ordered < 0, -ordered | 0x80000000, ordered).astype(np.uint32)
-    return rows.astype(np.int32), np.where(padding, np.float32(-np.inf), bits.view(np.float32))
+    return _unpacked(best_keys.cpu().numpy(), row_at)
 
 
-def _candidates(scores, low, k: int):
-    """Packed keys of the k best columns of `scores`, ties by the larger `low`."""
-    top, columns = scores.topk(k, dim=1)
-    keys = _pack(top, low[columns])
+def _top_keys(scores: "torch.Tensor", places: np.ndarray, k: int) -> "torch.Tensor":
+    """Pack the k best passages of a block for each query, of tied ones those of the first places.
+
+    scores: [queries, passages]; places: int32[passages].
+    """
+    import torch
+
+    place_keys = torch.as_tensor(_LOW_BITS - places.astype(np.int64))
+    place_keys = place_keys.to(scores.device)
+    k = min(k, scores.shape[1])
+    top_scores, columns = scores.topk(k, dim=1)
+    keys = _packed(top_scores, place_keys[columns])
     # torch.topk picks any of the tied scores at the cut: where more reach the last score, weigh all
     # of them
-    unsure = ((scores >= top[:, -1:]).sum(dim=1) > k).nonzero().squeeze(1)
-    for some in unsure.split(256):
-        keys[some] = _pack(scores[some], low.expand(len(some), -1)).topk(k, dim=1).values
+    n_reaching = (scores >= top_scores[:, -1:]).sum(dim=1)
+    tied_at_cut = (n_reaching > k).nonzero().squeeze(1)
+    for queries in tied_at_cut.split(256):
+        all_keys = _packed(scores[queries], place_keys.expand(len(queries), -1))
+        keys[queries] = all_keys.topk(k, dim=1).values
     return keys
 
 
-def _pack(scores, low):
+def _packed(scores: "torch.Tensor", place_keys: "torch.Tensor") -> "torch.Tensor":
+    """Pack scores and places into keys; a score of -inf is no passage."""
     import torch
 
-    bits = (
-        (scores + 0.0).contiguous().view(torch.int32).to(torch.int64)
-    )  # + 0.0 turns -0.0 into 0.0
-    ordered = torch.where(
-        bits < 0, -(bits & 0x7FFFFFFF), bits
-    )  # the order of the floats, as integers
-    return torch.where(torch.isneginf(scores), _LOWEST, (ordered << 31) | low)
+    # + 0.0 turns -0.0 into 0.0
+    scores = (scores + 0.0).contiguous()
+    bits = scores.view(torch.int32).to(torch.int64)
+    # the order of the floats, as integers
+    ordered = torch.where(bits < 0, -(bits & _LOW_BITS), bits)
+    return torch.where(torch.isneginf(scores), _NO_PASSAGE, (ordered << 31) | place_keys)
+
+
+def _unpacked(keys: np.ndarray, row_at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unpack keys into rows and scores; `row_at`: the row at each place."""
+    is_padding = keys == _NO_PASSAGE
+    places = np.where(is_padding, 0, _LOW_BITS - (keys & _LOW_BITS))
+    rows = np.where(is_padding, PADDING, row_at[places])
+    ordered = keys >> 31
+    bits = np.where(ordered < 0, -ordered | _SIGN_BIT, ordered)
+    scores = bits.astype(np.uint32).view(np.float32)
+    scores = np.where(is_padding, np.float32(-np.inf), scores)
+    return rows.astype(np.int32), scores

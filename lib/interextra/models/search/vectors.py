@@ -1,7 +1,10 @@
-"""Vectors of queries as cells: by an encoder without training of ours, by a trained model, or from
-a user's files.
+"""Vectors of queries as cells.
+
+They are made by an encoder without training of ours, by a trained model, or come from a user's
+files.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,111 +15,161 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from interextra.data.queries import Queries
-from interextra.models.base import is_named, start_of
+from interextra.models.base import initialisation_digest, is_named
 from interextra.models.encoders import encoder_of
-from interextra.models.model import Model, OfModel, load_model, refuse_changed
-from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
+from interextra.models.model import Model, OfModel, refuse_changed
+from interextra.models.recipe import FLOAT32_MEGABYTES, QUERY_TOKENS, Size, size_of
 from interextra.store import Cell, InputError, Store, offenders, sha256
+
+# What numpy, Arrow and pandas raise of a file that holds no vectors
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 class QueryVectors(Cell):
-    """Vectors float32[n, d] of training queries, `train.npy`, and of sets of test queries,
-    `test1.npy`, `test2.npy`, …
+    """Vectors of training queries, and of sets of test queries.
 
-    Files are named by the place of a set: two sets may have one name, and a tested split may be
-    called `train`. A kind has vectors(store) → an iterator of those of the training queries, then
-    of each set of test queries.
+    The files `train.npy`, `test1.npy`, `test2.npy`, … hold float32[n, d]. They are named by the
+    place of a set: two sets may have one name, and a tested split may be called `train`.
     """
 
     travels: ClassVar[tuple[str, ...]] = ()
     train: Queries
     test: tuple[Queries, ...] = ()
 
+    @abstractmethod
+    def vectors(self, store: Store) -> Iterator[np.ndarray]:
+        """Yield the vectors of the training queries, then of each set of test queries."""
+
     def build(self, folder: Path, store: Store) -> None:
-        for name, vectors in zip(self.files_of_sets(), self.vectors(store), strict=True):
+        """Write a file for each set of queries."""
+        for name, vectors in zip(self._file_names(), self.vectors(store), strict=True):
             np.save(folder / name, vectors)
 
     def read(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
-        """(vectors of the training queries float32[n_train, d], of the test queries one set after
-        another).
-        """
-        train, *test = (np.load(store[self] / name) for name in self.files_of_sets())
-        return train, np.concatenate([train[:0], *test])
+        """Return the vectors of the training and of the test queries.
 
-    def files_of_sets(self) -> list[str]:
-        return ["train.npy", *(f"test{place}.npy" for place in range(1, len(self.test) + 1))]
+        Returns
+        -------
+        train : float32[n_train, d]
+        test : float32[n_test, d]
+            One set after the other.
+        """
+        folder = store[self]
+        train, *tests = [np.load(folder / name) for name in self._file_names()]
+        no_vectors = train[:0]
+        return train, np.concatenate([no_vectors, *tests])
+
+    def _sets(self) -> tuple[Queries, ...]:
+        return (self.train, *self.test)
+
+    def _file_names(self) -> list[str]:
+        places = range(1, len(self.test) + 1)
+        return ["train.npy", *(f"test{place}.npy" for place in places)]
 
 
 class Encodings(QueryVectors):
-    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is
-    priced.
+    """Vectors of queries by something that encodes them."""
 
-    It has open(texts of the training queries, store) → an object with encode_queries(texts) →
-    float32[n, d].
-    """
+    @abstractmethod
+    def open(self, texts: Sequence[str], store: Store) -> Any:
+        """Return what has `encode_queries(texts)` → float32[n, d].
+
+        `texts` are those of the training queries, which some encoders are fitted on.
+        """
+
+    @abstractmethod
+    def size(self) -> Size:
+        """Return the size of the encoder, by which it is priced."""
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
-        texts = [queries.frame()["text"].tolist() for queries in (self.train, *self.test)]
-        return map(self.open(texts[0], store).encode_queries, texts)
+        """Encode the training queries, then each set of test queries."""
+        texts = [queries.frame()["text"].tolist() for queries in self._sets()]
+        encoder = self.open(texts[0], store)
+        return map(encoder.encode_queries, texts)
 
     def seconds(self) -> float:
+        """Return the estimated seconds of one core."""
         return self.n_queries() * QUERY_TOKENS / self.size().encode_tokens
 
     def megabytes(self) -> float:
-        return self.n_queries() * self.size().dimension * NUMBER
+        """Return the estimated size on disk."""
+        return self.n_queries() * self.size().dimension * FLOAT32_MEGABYTES
 
     def n_queries(self) -> int:
-        return self.train.size() + sum(part.size() for part in self.test)
+        """Return the number of queries in all sets."""
+        return sum(queries.size() for queries in self._sets())
 
 
 class Vectors(Encodings):
+    """Vectors of queries by an encoder without training of ours, see `encoders`."""
+
     encoder: str  # lsa, minilm, cls:INITIALISATION
     start: str = ""  # of a folder: what it holds, by content, set where this is planned
 
-    def __init__(self, **fields):
-        super().__init__(
-            **fields
-            if fields.get("start")
-            else fields | {"start": self._start_of(fields.get("encoder"))}
-        )
+    def __init__(self, **fields: Any) -> None:
+        if not fields.get("start"):
+            fields["start"] = self._content_digest(fields.get("encoder"))
+        super().__init__(**fields)
 
     @staticmethod
-    def _start_of(encoder: Any) -> str:
-        """What a folder holds; empty for all that its name tells apart. InputError where it is not
-        there.
-        """
-        option = encoder_of(encoder)[1] if isinstance(encoder, str) else ""
-        start = start_of(option)
-        return "" if is_named(option) or start == option else start
+    def _content_digest(encoder: Any) -> str:
+        """Return the digest of an encoder's folder; "" for all that its name tells apart.
 
-    def open(self, texts: Sequence[str], store: Store):
-        refuse_changed(self.start, self._start_of(self.encoder), f"encoder {self.encoder}")
+        InputError where the folder is not there.
+        """
+        if not isinstance(encoder, str):  # which the type of the field refuses
+            return ""
+        _, option = encoder_of(encoder)
+        content = initialisation_digest(option)
+        return "" if is_named(option) or content == option else content
+
+    def open(self, texts: Sequence[str], store: Store) -> Any:
+        """Return the encoder; InputError where its folder has changed since it was planned."""
+        content = self._content_digest(self.encoder)
+        refuse_changed(self.start, content, f"encoder {self.encoder}")
         kind, option = encoder_of(self.encoder)
         return kind(option, texts)
 
     def size(self) -> Size:
+        """Return the size of the encoder, by which it is priced."""
         kind, option = encoder_of(self.encoder)
         return size_of(option or kind.SIZE)
 
     def modules(self) -> tuple[str, ...]:
+        """Name the encoder's class, which decides the result, too."""
         kind, _ = encoder_of(self.encoder)
         return (*super().modules(), f"{kind.__module__}:{kind.__name__}")
 
     def title(self) -> str:
+        """Return what a reader calls it."""
         return f"vectors · {self.train.source.spec} · {self.encoder}"
 
 
 class TrainedVectors(OfModel, Encodings):
+    """Vectors of queries by a trained model that encodes them."""
+
     model: Model
 
-    def open(self, texts: Sequence[str], store: Store):
-        return load_model(store[self.model] / "weights")
+    def open(self, texts: Sequence[str], store: Store) -> Any:
+        """Return the trained model."""
+        return self.open_model(store)
 
     def size(self) -> Size:
+        """Return the size of the encoder, by which it is priced."""
         return self.recipe.size
 
     def title(self) -> str:
-        return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
+        """Return what a reader calls it."""
+        model = self.model.key[:8]
+        return f"vectors · {self.train.source.spec} · trained {model}"
 
 
 class GivenFile(BaseModel, frozen=True, extra="forbid"):
@@ -127,12 +180,13 @@ class GivenFile(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def of(cls, path: str | Path) -> "GivenFile":
+        """Note a file; InputError where there is none."""
         if not Path(path).is_file():
             raise InputError(f"{path}: no such file")
         return cls(path=str(path), sha256=sha256(path))
 
     def open(self) -> Path:
-        """Its path; InputError where it is gone, or has changed since it was planned."""
+        """Return its path; InputError where it is gone, or has changed since it was planned."""
         if self.of(self.path) != self:
             raise InputError(
                 f"{self.path} is not the file that was planned: its content changed. Plan again"
@@ -141,7 +195,7 @@ class GivenFile(BaseModel, frozen=True, extra="forbid"):
 
 
 class GivenVectors(QueryVectors):
-    """From files: one for each set of queries, or one Parquet for all.
+    """Vectors from files: one for each set of queries, or one Parquet for all.
 
     A `.npy` holds float[n, d], a row for each query in the order of its set; a Parquet has columns
     query_id and vector.
@@ -151,82 +205,99 @@ class GivenVectors(QueryVectors):
 
     @classmethod
     def of(
-        cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()
+        cls,
+        paths: Sequence[str | Path],
+        train: Queries,
+        test: tuple[Queries, ...] = (),
     ) -> "GivenVectors":
+        """Note the files of the training queries and of each set of test queries.
+
+        InputError for another number of files than one, or one for each set.
+        """
         n_sets = 1 + len(test)
         if len(paths) not in (1, n_sets):
             raise InputError(
                 f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each"
             )
-        files = tuple(map(GivenFile.of, paths)) * (n_sets // len(paths))
+        files = tuple(GivenFile.of(path) for path in paths)
+        if len(files) == 1:
+            files *= n_sets
         return cls(files=files, train=train, test=test)
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
-        first = None  # path and dimensions of the training queries' vectors
-        for file, queries in zip(self.files, (self.train, *self.test), strict=True):
-            found = _of_set(file.open(), queries)
-            first = first or (file.path, found.shape[1])
-            if found.shape[1] != first[1]:
-                told = (
-                    f"vectors of {found.shape[1]} dimensions, those of {first[0]} have {first[1]}"
+        """Yield the vectors of each set; InputError where their dimensions differ."""
+        n_dimensions = None  # of the vectors of the training queries, which come first
+        for file, queries in zip(self.files, self._sets(), strict=True):
+            vectors = _vectors_of_set(file.open(), queries)
+            if n_dimensions is None:
+                n_dimensions = vectors.shape[1]
+            if vectors.shape[1] != n_dimensions:
+                raise InputError(
+                    f"{file.path}: vectors of {vectors.shape[1]} dimensions, those of "
+                    f"{self.files[0].path} have {n_dimensions}; encode all with one model"
                 )
-                raise InputError(f"{file.path}: {told}; encode all with one model")
-            yield found
+            yield vectors
 
     def title(self) -> str:
-        return f"vectors · {self.train.source.spec} · {Path(self.files[0].path).name}"
+        """Return what a reader calls it."""
+        name = Path(self.files[0].path).name
+        return f"vectors · {self.train.source.spec} · {name}"
 
     def megabytes(self) -> float:
-        return sum(Path(file.path).stat().st_size for file in set(self.files)) / 1e6
+        """Return the estimated size on disk: that of the files."""
+        paths = {file.path for file in self.files}
+        return sum(Path(path).stat().st_size for path in paths) / 1e6
 
 
-def _of_set(path: Path, queries: Queries) -> np.ndarray:
-    """The vectors of a set; a .npy has a row for each query of its split, also for those that can
-    train nothing.
+def _vectors_of_set(path: Path, queries: Queries) -> np.ndarray:
+    """Read the vectors of a set of queries.
+
+    A .npy has a row for each query of its split, also for those that can train nothing.
     """
-    every = queries.model_copy(update={"relevance": 0})
     if path.suffix != ".npy" or not queries.relevance:
         return vectors_of(path, queries.ids())
-    return vectors_of(path, every.ids())[pd.Index(every.ids()).isin(queries.ids())]
+    ids_of_split = queries.model_copy(update={"relevance": 0}).ids()
+    is_in_set = pd.Index(ids_of_split).isin(queries.ids())
+    return vectors_of(path, ids_of_split)[is_in_set]
 
 
 def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
-    """float32[n, d] of these queries; InputError where the file holds no such matrix or lacks a
-    query.
+    """Read the vectors float32[n, d] of these queries.
+
+    Raises
+    ------
+    InputError
+        The file holds no matrix of finite floats, or lacks a query.
     """
-    ids = pd.Index(query_ids)
     try:
         if path.suffix == ".npy":
-            found = np.asarray(np.load(path, allow_pickle=False))
+            file_ids = pd.Index(query_ids)
+            vectors = np.asarray(np.load(path, allow_pickle=False))
         else:
             table = pq.read_table(path, columns=["query_id", "vector"]).to_pandas()
-            ids, found = (
-                pd.Index(table["query_id"].astype(str)),
-                np.stack(table["vector"].to_numpy()),
-            )
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-        TypeError,
-        NotImplementedError,
-        MemoryError,
-    ) as error:
+            file_ids = pd.Index(table["query_id"].astype(str))
+            vectors = np.stack(table["vector"].to_numpy())
+    except UNREADABLE as error:
         raise InputError(
-            f"{path}: no vectors of one length ({error}); give a .npy of floats, or a Parquet with query_id and vector"
+            f"{path}: no vectors of one length ({error}); "
+            "give a .npy of floats, or a Parquet with query_id and vector"
         ) from None
-    if wrong := [*pd.Index(query_ids).difference(ids), *ids[ids.duplicated()]]:
+    missing = pd.Index(query_ids).difference(file_ids)
+    repeated = file_ids[file_ids.duplicated()]
+    if wrong := [*missing, *repeated]:
         raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
-    found = found if path.suffix == ".npy" else found[ids.get_indexer(query_ids)]
-    if (
-        found.ndim != 2
-        or len(found) != len(query_ids)
-        or found.dtype.kind != "f"
-        or not np.isfinite(found).all()
-    ):
-        wrong = f"{path}: {found.dtype}{list(found.shape)} for {len(query_ids)} queries"
+    if path.suffix != ".npy":
+        vectors = vectors[file_ids.get_indexer(query_ids)]
+    if not _is_finite_matrix(vectors, len(query_ids)):
+        found = f"{vectors.dtype}{list(vectors.shape)}"
         raise InputError(
-            f"{wrong}; give a row of finite floats for each query, in the order of the set"
+            f"{path}: {found} for {len(query_ids)} queries; "
+            "give a row of finite floats for each query, in the order of the set"
         )
-    return found.astype(np.float32)
+    return vectors.astype(np.float32)
+
+
+def _is_finite_matrix(vectors: np.ndarray, n_rows: int) -> bool:
+    if vectors.ndim != 2 or len(vectors) != n_rows:
+        return False
+    return vectors.dtype.kind == "f" and bool(np.isfinite(vectors).all())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from interextra.models.retriever import words_of
+from interextra.models.retriever import transformers_of
 
 Columns = dict[str, Tensor]  # of a batch, or the row of one text in it
 
@@ -21,7 +21,7 @@ class Tokens:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.padding = words_of(model)[0].tokenizer.pad_token_id
+        self.padding = transformers_of(model)[0].tokenizer.pad_token_id
         self.kept: dict[tuple[str, str], Columns] = {}  # task and text → its row without padding
 
     def preprocess(self, texts: list, task: str = "") -> dict[str, Any]:

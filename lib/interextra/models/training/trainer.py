@@ -17,7 +17,7 @@ from transformers import PrinterCallback, TrainingArguments
 from interextra.data.collection import Collection
 from interextra.models.model import load_model
 from interextra.models.recipe import Trained
-from interextra.models.retriever import words_of
+from interextra.models.retriever import transformers_of
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.topk import device
 from interextra.models.training.losses import LEFT_OUT, losses
@@ -499,7 +499,7 @@ def _trainer_class(model: Any) -> type:
 def _save(model: Any, out_dir: Path) -> None:
     """Save a trained model to `out_dir`."""
     # else tokenizer.json holds the lengths of the texts that were tokenized last
-    for words in words_of(model):
+    for words in transformers_of(model):
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
     model.save_pretrained(str(out_dir), create_model_card=False, safe_serialization=True)
