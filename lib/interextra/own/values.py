@@ -1,0 +1,226 @@
+"""Values per query of anybody's runs on a split, and the regime of each."""
+
+import glob
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.runs import RunFile
+from interextra.data.trec import refuse_repeated
+from interextra.measures.evaluate import per_query
+from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.own.run_files import format_suffix, read_csv, read_run
+from interextra.own.split_folder import SplitFolder
+from interextra.splits.resttest import in_regimes
+from interextra.store import InputError, offenders
+
+MODEL = "model"
+
+
+def values_of_runs(
+    folder: SplitFolder, pattern: str, measures: Sequence[str], own: bool = True
+) -> pd.DataFrame:
+    """Return the values of all runs that a pattern finds.
+
+    Parameters
+    ----------
+    pattern : str
+        Path of a run, with {part} for the name of a set and, where there are several trainings,
+        {seed}; both may be parts of names of folders.
+    own : bool
+        Whether a passage with the id of its query counts.
+
+    Returns
+    -------
+    DataFrame
+        regime, seed, query_id, measure, value, and left_out, stratum.
+
+    Raises
+    ------
+    InputError
+        A set without a run, or what `values_of_run` refuses.
+    """
+    if "{part}" not in pattern:
+        raise InputError(
+            f"--runs {pattern}: write {{part}} where the name of a training set stands"
+        )
+    if pattern.count("{seed}") > 1:
+        raise InputError(f"--runs {pattern}: write {{seed}} once")
+    trainings = []
+    seeds_of_set: dict[str, set[str]] = {}
+    for set_name in folder.sets:
+        paths = _find_runs(pattern, set_name)
+        seeds_of_set[set_name] = set(paths.values())
+        for path, seed in paths.items():
+            values = values_of_run(path, folder, measures, own)
+            trainings.append(label_training(values, folder, set_name, seed))
+    _refuse_missing_runs(pattern, seeds_of_set)
+    return join_trainings(trainings, folder)
+
+
+def _find_runs(pattern: str, set_name: str) -> dict[Path, str]:
+    """Return the seed of each run of a set, by its path."""
+    path = Path(pattern.replace("{part}", set_name)).as_posix()
+    named = re.compile(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"))
+    seed_of = {}
+    for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
+        match = named.fullmatch(file.as_posix())
+        if match:
+            seed_of[file] = match.groupdict().get("seed", "1")
+    return seed_of
+
+
+def _refuse_missing_runs(pattern: str, seeds_of_set: Mapping[str, set[str]]) -> None:
+    """Refuse sets that lack a run with a seed that another set has."""
+    every_seed = set().union(*seeds_of_set.values()) or {"{seed}"}
+    missing = []
+    for set_name, seeds in seeds_of_set.items():
+        of_set = pattern.replace("{part}", set_name)
+        missing += [of_set.replace("{seed}", seed) for seed in sorted(every_seed - seeds)]
+    if missing:
+        raise InputError(
+            f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
+            "put them there"
+        )
+
+
+def label_training(
+    values: pd.DataFrame, folder: SplitFolder, set_name: str, seed: str
+) -> pd.DataFrame:
+    """Return the values of `values_of_run` with the seed, the model, and what the set says.
+
+    A set is named REGIME-SIZE, or without-PART where each test query belongs to a part: then
+    `left_out` is this part.
+    """
+    values = values.assign(seed=seed, trained=f"{set_name} {seed}")
+    before, _, after = set_name.partition("-")
+    if folder.strata is None:
+        return values.assign(regime=before)
+    return values.assign(left_out=after)
+
+
+def join_trainings(trainings: Sequence[pd.DataFrame], folder: SplitFolder) -> pd.DataFrame:
+    """Return the labelled values of all trainings with their regimes, see `values_of_runs`."""
+    values = pd.concat(trainings, ignore_index=True).assign(model=MODEL)
+    if folder.strata is None:
+        return values
+    return in_regimes(values.assign(stratum=values["query_id"].map(folder.strata)))
+
+
+def values_of_run(
+    run: Path | RunFile, folder: SplitFolder, measures: Sequence[str], own: bool = True
+) -> pd.DataFrame:
+    """Return the values of a run, of its file, or of PyTerrier's .csv of values.
+
+    A test query that a run has no hit for counts as in `evaluate`: as a ranking without passages,
+    which is said on standard error.
+
+    Parameters
+    ----------
+    run : Path or RunFile
+        A `RunFile` is named BM25 in messages.
+    own : bool
+        Whether a passage with the id of its query counts.
+
+    Returns
+    -------
+    DataFrame
+        query_id, measure, value.
+
+    Raises
+    ------
+    InputError
+        Other queries, a run without any hit, values that lack a query.
+    """
+    if not isinstance(run, Path):
+        return _evaluate(run, folder, measures, own, BM25)
+    if format_suffix(run) != ".csv":
+        return _evaluate(read_run(run), folder, measures, own, run)
+    table = read_csv(run)
+    if "value" in table:
+        return _written_values(table, folder, measures, run)
+    return _evaluate(RunFile.from_frame(table, str(run)), folder, measures, own, run)
+
+
+def _written_values(
+    table: pd.DataFrame, folder: SplitFolder, measures: Sequence[str], source: Path | str
+) -> pd.DataFrame:
+    """Return the values of one system that somebody has computed."""
+    systems = table["name"].unique() if "name" in table else []
+    if len(systems) > 1:
+        raise InputError(f"{source}: values of several systems ({offenders(systems)}); keep one")
+    is_tidy = "query_id" in table and "measure" in table
+    written = set(table["measure"]) if is_tidy else set()
+    absent = [name for name in measures if name not in written]
+    if absent:
+        raise InputError(
+            f"{source}: no values of {offenders(absent)} in columns qid, measure and value"
+        )
+    values = table.loc[table["measure"].isin(measures), ["query_id", "measure", "value"]]
+    if values["value"].dtype.kind not in "fiu" or not np.isfinite(values["value"]).all():
+        raise InputError(f"{source}: a value is no number")
+    refuse_repeated(values[["query_id", "measure"]], str(source))
+    ids_of_measures = [set(ids) for _, ids in values.groupby("measure")["query_id"]]
+    _refuse_other_queries(set.intersection(*ids_of_measures), folder, source)
+    return values
+
+
+def _evaluate(
+    run: RunFile, folder: SplitFolder, measures: Sequence[str], own: bool, source: Path | str
+) -> pd.DataFrame:
+    """Return the values of a run by the qrels of the split."""
+    rows = folder.split.pool.source.open().passages.rows(run.doc_ids.to_pylist())
+    unknown = run.doc_ids.filter(rows < 0).to_pylist()
+    if unknown:
+        raise InputError(
+            f"{source}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}"
+        )
+    query_ids = set(run.query_ids)
+    if not own:
+        run = RunFile.from_frame(run.frame().query("query_id != doc_id"))
+    query_ids |= _without_hits(run, folder, source)
+    values = per_query(run, folder.qrels, measures).reset_index()
+    _refuse_other_queries(query_ids, folder, source)
+    return values.melt("query_id", var_name="measure")
+
+
+def _refuse_other_queries(query_ids: set[str], folder: SplitFolder, source: Path | str) -> None:
+    """Refuse values of other queries than the test queries, and of fewer than are judged."""
+    strange = query_ids - set(folder.queries["query_id"])
+    missing = set(folder.qrels["query_id"]) - query_ids
+    for ids, fault in (
+        (strange, "are not test queries of the split"),
+        (missing, "are missing: search all test queries"),
+    ):
+        if ids:
+            raise InputError(f"{source}: {len(ids)} queries {fault}: {offenders(sorted(ids))}")
+
+
+def _without_hits(run: RunFile, folder: SplitFolder, source: Path | str) -> set[str]:
+    """Return the judged test queries that a run finds nothing for, and say so on standard error.
+
+    A run that finds nothing for any of them is refused, unless it is BM25.
+    """
+    judged = set(folder.qrels["query_id"])
+    counts = zip(run.query_ids, np.diff(run.offsets), strict=True)
+    with_hits = {query_id for query_id, n_hits in counts if n_hits}
+    missing = sorted(judged - with_hits)
+    if not judged & with_hits and source != BM25:
+        raise InputError(
+            f"{source}: a hit for none of {len(judged)} test queries ({offenders(missing)}); "
+            "search them"
+        )
+    if missing:
+        message = (
+            f"{len(missing)} of {len(judged)} test queries without a hit ({offenders(missing)})"
+        )
+        print(
+            f"{source}: {message}: counted as rankings without a passage",
+            file=sys.stderr,
+            flush=True,
+        )
+    return set(missing)
