@@ -371,12 +371,10 @@ def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_pat
     rows = [("a", query_id, "RR@10", 0.25) for query_id in given.queries["query_id"]]
     path = tmp_path / "interpolation-12.csv"
     pd.DataFrame(rows, columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
-    assert values_of_run(path, given, ["RR@10"], own=True)["value"].tolist() == [0.25] * len(
-        given.queries
-    )
+    assert values_of_run(path, given, ["RR@10"])["value"].tolist() == [0.25] * len(given.queries)
     pd.DataFrame(rows[1:], columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
     with pytest.raises(InputError, match="1 queries are missing"):
-        values_of_run(path, given, ["RR@10"], own=True)
+        values_of_run(path, given, ["RR@10"])
 
 
 def test_runs_of_other_tools_are_read_alike(tmp_path):

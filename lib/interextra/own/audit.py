@@ -285,7 +285,8 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     if train.has_texts and test.has_texts:
         return True
     known_by = (train.known_by, test.known_by)
-    return train.known_by != test.known_by and (all(known_by) or TEXT in known_by)
+    is_known = all(known_by) or TEXT in known_by
+    return is_known and train.known_by != test.known_by
 
 
 def _sorted_words(text: str) -> str:
@@ -305,37 +306,40 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     """Compare the relevant passages of both sides."""
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
+    answers = test_qrels[test_qrels["relevance"] >= 1]
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
-    answers = test_qrels[test_qrels["relevance"] >= 1]
-    grades = sorted(answers["relevance"].unique())
     counts = {}
-    for row in label_overlap(renamed, train.qrels, grades or [1]).itertuples():
+    levels = sorted(answers["relevance"].unique()) or [1]
+    for row in label_overlap(renamed, train.qrels, levels).itertuples():
         level = row.relevance_threshold
         what = f"shares {row.min_shared} or more passages of relevance {level} or more"
         counts[what] = row.n_overlapping
     n_shared = shared_passages(renamed, train.qrels, [1])[1]
-    by_test_id = ("test " + test_ids).map(n_shared).set_axis(test_ids)
     taught = train.qrels
     if "relevance" in taught:
         taught = taught[taught["relevance"] >= 1]
-    train_ids = set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
+    is_shared = taught["doc_id"].isin(answers["doc_id"])
     if train.passages is not None:
         untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
-        exposed = untaught["query_id"][train.holds(untaught["doc_id"])]
+        exposed = untaught[train.holds(untaught["doc_id"])]
         what = "an answer is exposed: training can draw it as a negative only"
-        counts[what] = exposed.nunique()
-    return _Overlap(counts, by_test_id, train_ids)
+        counts[what] = exposed["query_id"].nunique()
+    return _Overlap(
+        counts,
+        n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
+        train_ids=set(taught["query_id"][is_shared]),
+    )
 
 
 def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
     """Return the counts as shares of the test queries, with Wilson's 95 % intervals."""
     from statsmodels.stats.proportion import proportion_confint
 
-    shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": n_queries})
-    low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
-    shares["percent"] = 100 * shares["n"] / shares["of"]
-    return shares.assign(low=100 * low, high=100 * high)
+    shares = pd.DataFrame(counts.items(), columns=["what", "n"]).assign(of=n_queries)
+    low, high = proportion_confint(shares["n"], n_queries, method="wilson")
+    percent = 100 * shares["n"] / n_queries
+    return shares.assign(percent=percent, low=100 * low, high=100 * high)
 
 
 def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
@@ -356,8 +360,9 @@ def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarr
     for start in range(len(train), counts.shape[0], BLOCK):
         block = slice(start, start + BLOCK)
         common = (train_counts @ counts[block].T).tocoo()
-        n_union = n_words[common.row] + n_words[block][common.col] - common.data
-        is_near[common.row[common.data >= near * n_union]] = True
+        n_total = n_words[common.row] + n_words[block][common.col]
+        is_alike = common.data >= near * (n_total - common.data)
+        is_near[common.row[is_alike]] = True
     return is_near
 
 

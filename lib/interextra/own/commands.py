@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from interextra.store import Cell, InputError, Store
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from interextra.own.regimes import Report
 
 REPORTED = [
@@ -90,21 +92,18 @@ def regimes(store: Store, args: Namespace) -> None:
     reporting.refuse_first(args.measures[0])
     folder = SplitFolder.open(Path(args.split), args.attribute)
     nearest = reporting.nearest_training_queries(folder, args.encoder)
-    own = not args.skip_own
-    values = values_of_runs(folder, args.runs, args.measures, own)
-    if args.baseline:
-        baseline_run = Path(args.baseline)
-        name = baseline_run.stem
-    else:
+    values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
+    if not args.baseline:
         store.build(folder.bm25)
-        baseline_run = folder.read(folder.bm25, store)
-        name = BM25
-    baseline = values_of_run(baseline_run, folder, args.measures, own)
+    baseline_run = Path(args.baseline) if args.baseline else folder.read(folder.bm25, store)
+    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
     report = reporting.report(
         folder, values, baseline, nearest, args.margin, args.seed, args.n_boot
     )
+    name = Path(args.baseline).stem or BM25
     sentences = [sentence.replace(BM25, name) for sentence in report.sentences]
-    _print_report(reporting.write(out, report._replace(sentences=sentences)), args.json)
+    written = reporting.write(out, report._replace(sentences=sentences))
+    _print_report(written, args.json)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
@@ -121,15 +120,10 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     train = probing.trainer(recipe, divided, splitting.gate_of(options, divided.pool.source))
     set_names = splitting.sets_of(divided)
     runs = [train(Path(name), seed) for name in set_names for seed in args.seeds]
-    missing = store.missing(runs)
-    seconds = sum(cell.seconds() for cell in missing)
-    megabytes = sum(cell.megabytes() for cell in missing)
+    cost = _cost(store.missing(runs))
+    n_sets, n_seeds = len(set_names), len(args.seeds)
     print(
-        f"{len(set_names)} training sets, {len(args.seeds)} trainings of each; "
-        f"{len(missing)} results to compute: "
-        f"about {seconds:,.0f} s of one core or GPU, {megabytes:,.0f} MB",
-        file=sys.stderr,
-        flush=True,
+        f"{n_sets} training sets, {n_seeds} trainings of each; {cost}", file=sys.stderr, flush=True
     )
     if args.check:
         print(probing.check(recipe, divided))
@@ -158,6 +152,16 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     _print_report(report, args.json)
 
 
+def _cost(cells: Sequence[Cell]) -> str:
+    """Return how many results there are to compute, and about what they cost."""
+    seconds = sum(cell.seconds() for cell in cells)
+    megabytes = sum(cell.megabytes() for cell in cells)
+    return (
+        f"{len(cells)} results to compute: "
+        f"about {seconds:,.0f} s of one core or GPU, {megabytes:,.0f} MB"
+    )
+
+
 def _choose_device(device: str) -> None:
     """Hide the GPUs that are not asked for, which must be done before torch is loaded."""
     if not re.fullmatch(r"|cpu|cuda(:\d+)?", device):
@@ -170,20 +174,26 @@ def _choose_device(device: str) -> None:
 def _print_report(report: "Report", as_json: bool) -> None:
     """Print the changes and the claims of a report, and its files."""
     if as_json:
-        changes, claims = (
-            json.loads(table.to_json(orient="records"))  # NaN: null
-            for table in (report.changes, report.claims)
-        )
-        found = {"regimes": changes, "claims": claims, "sentences": report.sentences}
+        found = {
+            "regimes": _records(report.changes),
+            "claims": _records(report.claims),
+            "sentences": report.sentences,
+        }
         _print_json(found, report.files)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
         _print_lines([*report.sentences, "", table], report.files)
 
 
+def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a table, with null for NaN."""
+    return json.loads(table.to_json(orient="records"))
+
+
 def _print_json(found: dict[str, Any], paths: Sequence[Path]) -> None:
     """Print what was found for a program."""
-    print(json.dumps(found | {"files": [str(path) for path in paths]}))
+    files = [str(path) for path in paths]
+    print(json.dumps(found | {"files": files}))
 
 
 def _print_lines(lines: Sequence[str], paths: Sequence[Path]) -> None:

@@ -13,7 +13,13 @@ import pyarrow as pa
 from interextra.data.collection import Collection
 from interextra.data.queries import Source
 from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
-from interextra.models.training.pairs import Pairs, exposed_passages, text_numbers, training_pairs
+from interextra.models.training.pairs import (
+    Pairs,
+    exposed_passages,
+    relevant_pairs,
+    text_numbers,
+    training_pairs,
+)
 from interextra.papers import released
 from interextra.splits.split import Split
 from interextra.store import InputError, Store, offenders
@@ -45,17 +51,16 @@ class TrainingSet(NamedTuple):
         InputError
             No query is left.
         """
-        source = split.pool.source
-        data = source.open()
+        data = split.pool.source.open()
         pairs = training_pairs(data, ids, split.pool.split, relevance=1)
-        text_of = _text_numbers(source)
-        exposed = exposed_passages(data, pairs, relevance=1, alike=text_of)
-        allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
-        has_negative = _has_negative(pairs, text_of, allowed)
+        alike = _text_numbers(split.pool.source)
+        exposed = exposed_passages(data, pairs, relevance=1, alike=alike)
+        is_allowed = ~exposed if spare else np.ones(len(exposed), bool)
+        has_negative = _has_negative(pairs, alike, is_allowed)
         if not has_negative.all():
             _report_left_out(pairs, has_negative, spare, name)
             pairs = _of_queries(pairs, has_negative)
-        negatives = _draw_negatives(pairs, text_of, allowed, n, split.seed)
+        negatives = _draw_negatives(pairs, alike, is_allowed, n, split.seed)
         return cls(data, pairs, negatives, exposed)
 
     def ids(self) -> pd.DataFrame:
@@ -94,10 +99,10 @@ class TrainingSet(NamedTuple):
         """
         rows = []
         for at, of_query in pairs.groupby(self.pairs.query):
+            query_id, text = self.pairs.query_ids[at], self.pairs.texts[at]
             positives = of_query.iloc[:, 1].tolist()
-            negatives = pd.unique(of_query.iloc[:, 2:].to_numpy().ravel()).tolist()
-            query_id = self.pairs.query_ids[at]
-            rows.append((query_id, self.pairs.texts[at], positives, negatives))
+            negatives = of_query.iloc[:, 2:].to_numpy().ravel()
+            rows.append((query_id, text, positives, pd.unique(negatives).tolist()))
         return pd.DataFrame(rows, columns=names)
 
     def tevatron(self) -> pd.DataFrame:
@@ -117,11 +122,16 @@ class TrainingSet(NamedTuple):
         The scores are labels, 1 and 0, in the place of a teacher's scores.
         """
         by_query = self.by_query(self.ids(), "query_id", "query", "positives", "negatives")
-        scores = []
-        for row in by_query.itertuples():
-            scores.append([1.0] * len(row.positives) + [0.0] * len(row.negatives))
-        document_ids = by_query["positives"] + by_query["negatives"]
-        return by_query[["query_id"]].assign(document_ids=document_ids, scores=scores)
+        positives, negatives = by_query["positives"], by_query["negatives"]
+        labels = positives.map(lambda ids: [1.0] * len(ids))
+        labels += negatives.map(lambda ids: [0.0] * len(ids))
+        return pd.DataFrame(
+            {
+                "query_id": by_query["query_id"],
+                "document_ids": positives + negatives,
+                "scores": labels,
+            }
+        )
 
 
 @lru_cache(maxsize=2)
@@ -130,14 +140,11 @@ def _text_numbers(source: Source) -> np.ndarray:
     return text_numbers(source.open().passages)
 
 
-def _has_negative(pairs: Pairs, text_of: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Return for which queries some of the `allowed` passages is not relevant: bool[queries]."""
-    n_texts = text_of.max() + 1
-    allowed_of_text = np.bincount(text_of[allowed], minlength=n_texts)  # passages of each text
-    relevant = np.unique(pairs.query * n_texts + text_of[pairs.rows])
-    query, text = np.divmod(relevant, n_texts)
-    n_relevant = np.bincount(query, allowed_of_text[text], minlength=len(pairs.query_ids))
-    return n_relevant < len(allowed)
+def _has_negative(pairs: Pairs, alike: np.ndarray, is_allowed: np.ndarray) -> np.ndarray:
+    """Return for which queries some allowed passage is not relevant: bool[queries]."""
+    query, row = np.divmod(relevant_pairs(pairs, alike), len(alike))
+    n_relevant = np.bincount(query[is_allowed[row]], minlength=len(pairs.query_ids))
+    return n_relevant < is_allowed.sum()
 
 
 def _report_left_out(pairs: Pairs, has_negative: np.ndarray, spare: bool, name: str) -> None:
@@ -165,16 +172,16 @@ def _of_queries(pairs: Pairs, is_kept: np.ndarray) -> Pairs:
 
 
 def _draw_negatives(
-    pairs: Pairs, text_of: np.ndarray, allowed: np.ndarray, n: int, seed: int
+    pairs: Pairs, alike: np.ndarray, is_allowed: np.ndarray, n: int, seed: int
 ) -> np.ndarray:
-    """Draw `n` of the `allowed` passages for each pair until none is relevant: int64[pairs, n]."""
+    """Draw `n` of the allowed passages for each pair until none is relevant: int64[pairs, n]."""
     generator = np.random.default_rng(seed)
-    n_texts = text_of.max() + 1
-    relevant = pairs.query * n_texts + text_of[pairs.rows]
+    allowed = np.flatnonzero(is_allowed)
+    relevant = relevant_pairs(pairs, alike)
+    first_code = pairs.query[:, None] * len(alike)  # see `relevant_pairs`
     negatives = generator.choice(allowed, (len(pairs.rows), n))
     while True:
-        drawn = pairs.query[:, None] * n_texts + text_of[negatives]
-        is_relevant = np.isin(drawn, relevant)
+        is_relevant = np.isin(first_code + negatives, relevant)
         if not is_relevant.any():
             return negatives
         negatives[is_relevant] = generator.choice(allowed, is_relevant.sum())
@@ -212,7 +219,9 @@ def as_released(split: Split, store: Store, folder: Path) -> list[Path]:
     )
     if split.release:
         strata = split.strata(store)
-        test_sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+        test_sets = {}
+        for name, ids in strata.groupby(strata).groups.items():
+            test_sets[str(name)] = ids.tolist()
         queries = pd.concat([tested.frame(store) for tested in split.tested])
         qrels = pd.concat([tested.qrels(store) for tested in split.tested])
         paths += released.export_split(split.release, test_sets, queries, qrels, folder)
@@ -239,9 +248,10 @@ def write(
         queries = split.pool.frame()[["query_id", "text"]]
         _save(queries, folder / TRAINING_QUERIES[name])
     if name in ROWS:
-        suffix = ".jsonl" if name in JSON_LINES else ""
+        file = f"{name}.jsonl" if name in JSON_LINES else name
         for set_name, training_set in training_sets.items():
-            _save(ROWS[name](training_set), folder / set_name / f"{name}{suffix}")
+            rows = ROWS[name](training_set)
+            _save(rows, folder / set_name / file)
     elif name == "beir":
         _write_beir(folder / "beir", split, training_sets, test_qrels)
     else:

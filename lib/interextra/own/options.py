@@ -33,10 +33,11 @@ def refuse_numbers(args: Namespace) -> None:
             continue
         value = getattr(args, name)
         numbers = value if isinstance(value, list) else [value]
-        is_within = all(_is_within(number, low, high) for number in numbers)
-        if not numbers or not is_within or len(set(numbers)) < len(numbers):
+        is_valid = all(_is_within(number, low, high) for number in numbers)
+        if not numbers or not is_valid or len(set(numbers)) < len(numbers):
             option = name.replace("_", "-")
-            raise InputError(f"--{option} {value}: give {low:g} to {high:g}, none twice")
+            bounds = f"{low:g} to {high:g}"
+            raise InputError(f"--{option} {value}: give {bounds}, none twice")
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:

@@ -95,10 +95,11 @@ def probe(
     store = store or Store(out / "cells")
     compute = compute or store.build
     split = splitting.split_of(protocol, collection, options)
-    if not (out / "split").is_dir():
+    split_path = out / "split"
+    if not split_path.is_dir():
         compute(split)
-        splitting.export(split, store, out / "split", options)
-    folder = _open_folder(out / "split", split, options)
+        splitting.export(split, store, split_path, options)
+    folder = _open_folder(split_path, split, options)
     compute(folder.bm25)
     first_stage = folder.read(folder.bm25, store)
     baseline = values_of_run(first_stage, folder, measures)
@@ -107,7 +108,7 @@ def probe(
     suffix = _run_suffix(folder)
     trainings = []
     for set_name, seed in itertools.product(folder.sets, seeds):
-        model = train(out / "split" / set_name, seed)
+        model = train(split_path / set_name, seed)
         if isinstance(model, Run):
             compute(model)
             model = folder.read(model, store)
@@ -116,10 +117,8 @@ def probe(
         values = values_of_run(path, folder, measures)
         trainings.append(label_training(values, folder, set_name, str(seed)))
     values = join_trainings(trainings, folder)
-    seed = options["seed"]
-    return regimes.write(
-        out, regimes.report(folder, values, baseline, nearest, margin, seed, n_boot)
-    )
+    report = regimes.report(folder, values, baseline, nearest, margin, options["seed"], n_boot)
+    return regimes.write(out, report)
 
 
 def _refuse_arguments(train: Any, options: Mapping[str, Any]) -> None:
@@ -144,15 +143,17 @@ def _open_folder(path: Path, split: Split, options: Mapping[str, Any]) -> SplitF
         "format": list(options["format"]),
         "gate": splitting.gate_of(options, split.pool.source),
     }
-    if folder.split != split or folder.manifest != folder.manifest.model_copy(update=asked):
+    manifest = folder.manifest
+    if folder.split != split or manifest != manifest.model_copy(update=asked):
         raise InputError(f"{path}: is of other options; name another folder, or move it away")
     return folder
 
 
 def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str) -> None:
     """Say on standard error, before anything is trained, how small a change can be found."""
-    is_tested = ~baseline["query_id"].isin(folder.gate_ids)
-    values = baseline.loc[is_tested & (baseline["measure"] == measure), "value"]
+    is_gate = baseline["query_id"].isin(folder.gate_ids)
+    is_first = baseline["measure"] == measure
+    values = baseline.loc[~is_gate & is_first, "value"]
     error = values.sem()
     smallest = detectable(-1.96 * error, 1.96 * error, error)
     percent = 100 * smallest / (values.mean() or np.nan)

@@ -73,13 +73,14 @@ def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
     DataFrame
         query_id, train_query, cosine (0: none), is_near (nearer half).
     """
-    pool = folder.split.pool.frame()
-    train = pool[~pool["query_id"].isin(folder.queries["query_id"])]
-    test = folder.queries[~folder.queries["query_id"].isin(folder.gate_ids)]
-    pairs = neighbours(train, test, encoder).drop_duplicates("test_query_id")
-    pairs = pairs.rename(columns={"test_query_id": "query_id"})
-    pairs = pairs[["query_id", "train_query", "cosine"]]
-    nearest = test[["query_id"]].merge(pairs, how="left").fillna({"cosine": 0.0})
+    pool, queries = folder.split.pool.frame(), folder.queries
+    is_searched = pool["query_id"].isin(queries["query_id"])
+    is_gate = queries["query_id"].isin(folder.gate_ids)
+    test = queries[~is_gate]
+    pairs = neighbours(pool[~is_searched], test, encoder)
+    first = pairs.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})
+    first = first[["query_id", "train_query", "cosine"]]
+    nearest = test[["query_id"]].merge(first, how="left").fillna({"cosine": 0.0})
     rank = nearest["cosine"].rank(method="first")
     return nearest.assign(is_near=rank > len(nearest) / 2)
 
@@ -113,29 +114,31 @@ def report(
     bootstrap = {"seed": seed, "n_boot": n_boot}
     is_gate = values["query_id"].isin(folder.gate_ids)
     tested = values[~is_gate]
-    in_groups = _in_groups(values, tested, nearest)
-    labels = ["queries", "model", "measure"]
-    changes = effects(in_groups, labels, "regime", REGIMES, "delta", **bootstrap)
-    errors = changes.drawn().std(axis=1)
-    changes["detects"] = detectable(changes["low"], changes["high"], errors)
-    gate_values = _with_baseline(values[is_gate & (values["measure"] == measure)], baseline)
+    changes = _changes(tested, nearest, bootstrap)
+    is_first = values["measure"] == measure
+    gate_values = _with_baseline(values[is_gate & is_first], baseline)
     claims = _claims(folder, changes, gate_values, margin, bootstrap)
     unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
+    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
     return Report(
-        changes=pd.DataFrame(changes).drop(columns=unshown).rename(columns={"delta": "change"}),
+        changes=shown_changes.rename(columns={"delta": "change"}),
         claims=claims,
-        losers=_losers(tested[tested["measure"] == measure], folder, nearest),
+        losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
         sentences=_sentences(claims, folder),
     )
 
 
-def _in_groups(values: pd.DataFrame, tested: pd.DataFrame, nearest: pd.DataFrame) -> pd.DataFrame:
-    """Return the values of each of GROUPS, one below the other; those of the gate are in none."""
-    is_near = values["query_id"].map(nearest.set_index("query_id")["is_near"])
-    parts = [tested, values[is_near.eq(True)], values[is_near.eq(False)]]
-    labelled = zip(GROUPS, parts, strict=True)
-    return pd.concat([part.assign(queries=group) for group, part in labelled])
+def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, int]) -> Effects:
+    """Return the change between the regimes, and what it detects, for each of GROUPS."""
+    is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
+    groups = [tested, tested[is_near.eq(True)], tested[is_near.eq(False)]]
+    named = [part.assign(queries=name) for name, part in zip(GROUPS, groups, strict=True)]
+    labels = ["queries", "model", "measure"]
+    changes = effects(pd.concat(named), labels, "regime", REGIMES, "delta", **bootstrap)
+    errors = changes.drawn().std(axis=1)
+    changes["detects"] = detectable(changes["low"], changes["high"], errors)
+    return changes
 
 
 def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
@@ -161,12 +164,13 @@ def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) ->
 
 def _sentences(claims: pd.DataFrame, folder: SplitFolder) -> list[str]:
     """Return a sentence of each claim, and one of the gate."""
-    sentences = [f"{row['sentence']}: {row['told']}." for row in claims.to_dict("records")]
-    whose = (
-        f"queries of the split {folder.gate}" if folder.gate else "test queries held out for this"
-    )
+    sentences = [f"{row.sentence}: {row.told}." for row in claims.itertuples()]
+    whose = "test queries held out for this"
+    if folder.gate:
+        whose = f"queries of the split {folder.gate}"
     n_gate = len(folder.gate_ids)
-    return [*sentences, f"The lead is measured on {n_gate:,} {whose}; they measure no loss."]
+    sentences.append(f"The lead is measured on {n_gate:,} {whose}; they measure no loss.")
+    return sentences
 
 
 def _claims(
@@ -178,20 +182,21 @@ def _claims(
 ) -> pd.DataFrame:
     """Judge a loss in extrapolation, and a lead in domain, if there are values of the gate."""
     measure = changes["measure"].iloc[0]
-    baseline_mean = gate_values.loc[gate_values["model"] == BM25, "value"].mean()
+    is_baseline = gate_values["model"] == BM25
+    baseline_mean = gate_values.loc[is_baseline, "value"].mean()
     loss = _loss_claim(measure, type(folder.split).__name__, margin)
     lead = _lead_claim(measure, margin * baseline_mean)
-    claims = {"loss": loss, "lead": lead}
     leads = verdicts.leads(gate_values, ["regime", "measure"], **bootstrap)
-    in_domain = leads[leads["regime"] == INTERPOLATION].drop(columns="regime")
+    is_in_domain = leads["regime"] == INTERPOLATION
     tables = [changes]
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
-    answers = verdicts.answered([loss, lead], tables, in_domain)
+    answers = verdicts.answered([loss, lead], tables, leads[is_in_domain].drop(columns="regime"))
     judged = verdicts.concluded(answers, [loss, lead])
-    rows = judged.to_dict("records")
-    judged["told"] = [verdicts.formatted(row, claims[row["claim"]]) for row in rows]
-    return judged.assign(sentence=[claims[name].sentence for name in judged["claim"]])
+    claims = [loss if name == loss.name else lead for name in judged["claim"]]
+    rows = zip(judged.to_dict("records"), claims, strict=True)
+    judged["told"] = [verdicts.formatted(row, claim) for row, claim in rows]
+    return judged.assign(sentence=[claim.sentence for claim in claims])
 
 
 def _loss_claim(measure: str, protocol: str, margin: float) -> verdicts.Claim:

@@ -72,28 +72,22 @@ class SplitFolder(NamedTuple):
     def _refuse_contradictions(self, folder: Path) -> None:
         """Refuse files that name other queries, or other left-out parts, than they should."""
         query_ids = set(self.queries["query_id"])
-        named = {GATE: set(self.gate_ids), "test.qrels": set(self.qrels["query_id"])}
-        for name, ids in named.items():
-            unknown = sorted(ids - query_ids)
-            if unknown:
-                raise InputError(
-                    f"{folder / name}: {offenders(unknown)} is no query of test.tsv; split again"
-                )
-        if self.strata is None:
-            return
-        not_in_both = sorted(query_ids ^ set(self.strata.index))
-        if not_in_both:
-            raise InputError(
-                f"{folder / STRATA}: {offenders(not_in_both)} is not in both it and test.tsv; "
-                "split again"
-            )
-        left_out = {name.partition("-")[2] for name in self.sets}
-        unknown = sorted(set(self.strata) - left_out)
-        if unknown:
-            raise InputError(
-                f"{folder / STRATA}: {offenders(unknown)} is left out of no training set; "
-                "split again"
-            )
+        not_asked = "is no query of test.tsv"
+        faults = [
+            (GATE, set(self.gate_ids) - query_ids, not_asked),
+            ("test.qrels", set(self.qrels["query_id"]) - query_ids, not_asked),
+        ]
+        if self.strata is not None:
+            not_in_both = query_ids ^ set(self.strata.index)
+            left_out = {name.partition("-")[2] for name in self.sets}
+            faults += [
+                (STRATA, not_in_both, "is not in both it and test.tsv"),
+                (STRATA, set(self.strata) - left_out, "is left out of no training set"),
+            ]
+        for name, ids, fault in faults:
+            if ids:
+                wrong = offenders(sorted(ids))
+                raise InputError(f"{folder / name}: {wrong} {fault}; split again")
 
     @property
     def bm25(self) -> Run:

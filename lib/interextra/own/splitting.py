@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "negatives": 1,
     "spare": False,
 }
+Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
 # Options of other protocols than the one that is named.
 UNUSED = {
     "restrain": ("attribute", "k", "n_test"),
@@ -60,7 +61,7 @@ class _TestSet(NamedTuple):
     gate_ids: list[str]  # the queries that only show a lead, sorted
 
 
-def split_of(protocol: str, collection: str, options: Mapping[str, Any]) -> Split:
+def split_of(protocol: str, collection: str, options: Options) -> Split:
     """Return a split of a collection: restrain, resttest or shift.
 
     Parameters
@@ -68,7 +69,7 @@ def split_of(protocol: str, collection: str, options: Mapping[str, Any]) -> Spli
     protocol : {"restrain", "resttest", "shift"}
     collection : str
         Its spec.
-    options : Mapping
+    options : Options
         train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place),
         attribute (of a shift), size (training queries of a set, or their share below 1; 0: all, of
         restrain half), k (buckets), n_test (test queries per cluster, or their share of the
@@ -82,22 +83,29 @@ def split_of(protocol: str, collection: str, options: Mapping[str, Any]) -> Spli
     source = Source.of(collection)
     _refuse_unused(protocol, options)
     _refuse_repeated_splits(protocol, options)
-    train_queries = Queries(source=source, split=options["train_split"], seed=options["seed"])
-    pool = train_queries.trainable()
+    seed = options["seed"]
+    pool = Queries(source=source, split=options["train_split"], seed=seed).trainable()
     size = _number(options["size"], pool.size())
     if protocol == "shift":
         return _shift_of(pool, size, options)
     test_splits = list(options["test_splits"])
     if protocol == "resttest":  # which bucket the queries of the gate belong to
         gate = gate_of(options, source)
-        test_splits += [gate] if gate else []
-    vectors = _vectors_of(pool, test_splits, options)
+        if gate:
+            test_splits.append(gate)
+    tested = tuple(Queries(source=source, split=name) for name in test_splits)
+    vectors: GivenVectors | Vectors
+    if options["vectors"]:
+        vectors = GivenVectors.of(options["vectors"], pool, tested)
+    else:
+        vectors = Vectors(encoder=options["encoder"], train=pool, test=tested)
     if protocol == "restrain":
-        return ReSTrain(vectors=vectors, sizes=(size or pool.size() // 2,), seed=options["seed"])
-    return ReSTTest(vectors=vectors, k=options["k"], fold_size=size, seed=options["seed"])
+        half = pool.size() // 2
+        return ReSTrain(vectors=vectors, sizes=(size or half,), seed=seed)
+    return ReSTTest(vectors=vectors, k=options["k"], fold_size=size, seed=seed)
 
 
-def _refuse_unused(protocol: str, options: Mapping[str, Any]) -> None:
+def _refuse_unused(protocol: str, options: Options) -> None:
     """Refuse options that only another protocol uses."""
     changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
     if changed:
@@ -105,14 +113,12 @@ def _refuse_unused(protocol: str, options: Mapping[str, Any]) -> None:
         raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
 
 
-def _refuse_repeated_splits(protocol: str, options: Mapping[str, Any]) -> None:
+def _refuse_repeated_splits(protocol: str, options: Options) -> None:
     """Refuse a split of the collection that would both train and test, or the like."""
-    names = [options["train_split"]]
+    names = [options["train_split"], options["gate_split"]]
     if protocol != "shift":
         names += options["test_splits"]
-    if options["gate_split"]:
-        names.append(options["gate_split"])
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
     if repeated:
         raise InputError(
             f"split: {offenders(repeated)} stands twice among the splits to train, to test and "
@@ -120,7 +126,7 @@ def _refuse_repeated_splits(protocol: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def _shift_of(pool: Queries, size: int, options: Mapping[str, Any]) -> Shift:
+def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
     """Return the shift by an attribute of the training queries."""
     if not options["attribute"]:
         raise InputError(
@@ -128,7 +134,8 @@ def _shift_of(pool: Queries, size: int, options: Mapping[str, Any]) -> Shift:
         )
     _, attribute, clusters = read_shift(options["attribute"])
     labels = pd.Series(attributes.labels(pool.frame(), attribute))
-    counts = labels[labels.isin(clusters) if clusters else labels != ""].value_counts()
+    takes_part = labels.isin(clusters) if clusters else labels != ""
+    counts = labels[takes_part].value_counts()
     smallest = counts.min() if len(counts) else 1
     return Shift(
         pool=pool,
@@ -140,16 +147,6 @@ def _shift_of(pool: Queries, size: int, options: Mapping[str, Any]) -> Shift:
     )
 
 
-def _vectors_of(
-    pool: Queries, test_splits: Sequence[str], options: Mapping[str, Any]
-) -> GivenVectors | Vectors:
-    """Return the vectors that divide the queries: those of the user's files, or of an encoder."""
-    tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
-    if options["vectors"]:
-        return GivenVectors.of(options["vectors"], pool, tested)
-    return Vectors(encoder=options["encoder"], train=pool, test=tested)
-
-
 def _number(value: float, total: int) -> int:
     """Return a number of queries; a value below 1 is a share of `total`, at least 1; 0 stays."""
     if value >= 1 or not value:
@@ -157,7 +154,7 @@ def _number(value: float, total: int) -> int:
     return max(1, int(value * total))
 
 
-def gate_of(options: Mapping[str, Any], source: Source) -> str:
+def gate_of(options: Options, source: Source) -> str:
     """Return the split whose queries show a lead and measure no loss.
 
     It is `gate_split`, a free dev, or "" for none (see `GATE_SHARE`).
@@ -213,7 +210,7 @@ def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     return (*tested, Queries(source=split.pool.source, split=gate))
 
 
-def export(split: Split, store: Store, out: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def export(split: Split, store: Store, out: Path, options: Options) -> dict[str, Any]:
     """Write the training sets of a split as trainers read them, with what its runs are measured by.
 
     For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives.
@@ -227,7 +224,7 @@ def export(split: Split, store: Store, out: Path, options: Mapping[str, Any]) ->
         Computed in the store.
     out : Path
         A new folder, which is there as a whole or not at all.
-    options : Mapping
+    options : Options
         Those of `split_of`, format (some of `formats`), negatives (random ones of each pair, see
         `TrainingSet`) and spare (no exposed ones).
 
@@ -250,20 +247,20 @@ def export(split: Split, store: Store, out: Path, options: Mapping[str, Any]) ->
     _report_untrainable(split.pool)
     searched = searched_queries(split, gate)
     training_ids = _training_ids(split, store)
-    training_sets = {
-        name: TrainingSet.of(split, ids, options["negatives"], options["spare"], name)
-        for name, ids in training_ids.items()
-    }
+    training_sets = {}
+    for name, ids in training_ids.items():
+        n, spare = options["negatives"], options["spare"]
+        training_sets[name] = TrainingSet.of(split, ids, n, spare, name)
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, searched, gate, trained)
-    with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
+    aside_name = f"{out.name}.tmp{os.getpid()}"
+    with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
         for name in options["format"]:
             formats.write(name, aside, split, store, training_sets, test.qrels)
         manifest = _manifest(split, training_sets, test, gate, options)
-        files = filter(Path.is_file, aside.rglob("*"))
-        manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in files}
+        manifest["files"] = _checksums(aside)
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
@@ -284,11 +281,13 @@ def _report_untrainable(pool: Queries) -> None:
     all_ids = pd.Index(pool.source.open().query_ids(pool.split))
     left_out = all_ids.difference(pool.ids(), sort=False).tolist()
     if left_out:
-        message = (
-            f"{len(left_out)} of {len(all_ids)} queries of the split {pool.split!r} have no "
-            f"relevant passage and train nothing: {offenders(left_out)}"
+        n_queries = len(all_ids)
+        print(
+            f"{pool.source.spec}: {len(left_out)} of {n_queries} queries of the split "
+            f"{pool.split!r} have no relevant passage and train nothing: {offenders(left_out)}",
+            file=sys.stderr,
+            flush=True,
         )
-        print(f"{pool.source.spec}: {message}", file=sys.stderr, flush=True)
 
 
 def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
@@ -384,7 +383,7 @@ def _manifest(
     training_sets: Mapping[str, TrainingSet],
     test: _TestSet,
     gate: str,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> dict[str, Any]:
     """Return what `own.manifest.Manifest` reads, but for the SHA-256 of the files."""
     counts = {}
@@ -403,3 +402,12 @@ def _manifest(
         "spare": options["spare"],
         "format": list(options["format"]),
     }
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below a folder, by its path there."""
+    checksums = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            checksums[path.relative_to(folder).as_posix()] = sha256(path)
+    return checksums

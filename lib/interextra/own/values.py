@@ -22,7 +22,7 @@ MODEL = "model"
 
 
 def values_of_runs(
-    folder: SplitFolder, pattern: str, measures: Sequence[str], own: bool = True
+    folder: SplitFolder, pattern: str, measures: Sequence[str], skip_own: bool = False
 ) -> pd.DataFrame:
     """Return the values of all runs that a pattern finds.
 
@@ -31,8 +31,8 @@ def values_of_runs(
     pattern : str
         Path of a run, with {part} for the name of a set and, where there are several trainings,
         {seed}; both may be parts of names of folders.
-    own : bool
-        Whether a passage with the id of its query counts.
+    skip_own : bool
+        Whether a passage with the id of its query does not count.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def values_of_runs(
         paths = _find_runs(pattern, set_name)
         seeds_of_set[set_name] = set(paths.values())
         for path, seed in paths.items():
-            values = values_of_run(path, folder, measures, own)
+            values = values_of_run(path, folder, measures, skip_own)
             trainings.append(label_training(values, folder, set_name, seed))
     _refuse_missing_runs(pattern, seeds_of_set)
     return join_trainings(trainings, folder)
@@ -67,7 +67,8 @@ def _find_runs(pattern: str, set_name: str) -> dict[Path, str]:
     path = Path(pattern.replace("{part}", set_name)).as_posix()
     named = re.compile(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"))
     seed_of = {}
-    for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
+    paths = glob.glob(glob.escape(path).replace("{seed}", "*"))
+    for file in sorted(map(Path, paths)):
         match = named.fullmatch(file.as_posix())
         if match:
             seed_of[file] = match.groupdict().get("seed", "1")
@@ -112,7 +113,7 @@ def join_trainings(trainings: Sequence[pd.DataFrame], folder: SplitFolder) -> pd
 
 
 def values_of_run(
-    run: Path | RunFile, folder: SplitFolder, measures: Sequence[str], own: bool = True
+    run: Path | RunFile, folder: SplitFolder, measures: Sequence[str], skip_own: bool = False
 ) -> pd.DataFrame:
     """Return the values of a run, of its file, or of PyTerrier's .csv of values.
 
@@ -123,8 +124,8 @@ def values_of_run(
     ----------
     run : Path or RunFile
         A `RunFile` is named BM25 in messages.
-    own : bool
-        Whether a passage with the id of its query counts.
+    skip_own : bool
+        Whether a passage with the id of its query does not count.
 
     Returns
     -------
@@ -137,13 +138,13 @@ def values_of_run(
         Other queries, a run without any hit, values that lack a query.
     """
     if not isinstance(run, Path):
-        return _evaluate(run, folder, measures, own, BM25)
+        return _evaluate(run, folder, measures, skip_own, BM25)
     if format_suffix(run) != ".csv":
-        return _evaluate(read_run(run), folder, measures, own, run)
+        return _evaluate(read_run(run), folder, measures, skip_own, run)
     table = read_csv(run)
     if "value" in table:
         return _written_values(table, folder, measures, run)
-    return _evaluate(RunFile.from_frame(table, str(run)), folder, measures, own, run)
+    return _evaluate(RunFile.from_frame(table, str(run)), folder, measures, skip_own, run)
 
 
 def _written_values(
@@ -160,17 +161,19 @@ def _written_values(
         raise InputError(
             f"{source}: no values of {offenders(absent)} in columns qid, measure and value"
         )
-    values = table.loc[table["measure"].isin(measures), ["query_id", "measure", "value"]]
-    if values["value"].dtype.kind not in "fiu" or not np.isfinite(values["value"]).all():
+    is_asked = table["measure"].isin(measures)
+    values = table.loc[is_asked, ["query_id", "measure", "value"]]
+    numbers = values["value"]
+    if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise InputError(f"{source}: a value is no number")
     refuse_repeated(values[["query_id", "measure"]], str(source))
-    ids_of_measures = [set(ids) for _, ids in values.groupby("measure")["query_id"]]
+    ids_of_measures = values.groupby("measure")["query_id"].agg(set)
     _refuse_other_queries(set.intersection(*ids_of_measures), folder, source)
     return values
 
 
 def _evaluate(
-    run: RunFile, folder: SplitFolder, measures: Sequence[str], own: bool, source: Path | str
+    run: RunFile, folder: SplitFolder, measures: Sequence[str], skip_own: bool, source: Path | str
 ) -> pd.DataFrame:
     """Return the values of a run by the qrels of the split."""
     rows = folder.split.pool.source.open().passages.rows(run.doc_ids.to_pylist())
@@ -180,7 +183,7 @@ def _evaluate(
             f"{source}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}"
         )
     query_ids = set(run.query_ids)
-    if not own:
+    if skip_own:
         run = RunFile.from_frame(run.frame().query("query_id != doc_id"))
     query_ids |= _without_hits(run, folder, source)
     values = per_query(run, folder.qrels, measures).reset_index()
@@ -190,14 +193,18 @@ def _evaluate(
 
 def _refuse_other_queries(query_ids: set[str], folder: SplitFolder, source: Path | str) -> None:
     """Refuse values of other queries than the test queries, and of fewer than are judged."""
-    strange = query_ids - set(folder.queries["query_id"])
-    missing = set(folder.qrels["query_id"]) - query_ids
-    for ids, fault in (
-        (strange, "are not test queries of the split"),
-        (missing, "are missing: search all test queries"),
-    ):
-        if ids:
-            raise InputError(f"{source}: {len(ids)} queries {fault}: {offenders(sorted(ids))}")
+    strange = sorted(query_ids - set(folder.queries["query_id"]))
+    if strange:
+        raise InputError(
+            f"{source}: {len(strange)} queries are not test queries of the split: "
+            f"{offenders(strange)}"
+        )
+    missing = sorted(set(folder.qrels["query_id"]) - query_ids)
+    if missing:
+        raise InputError(
+            f"{source}: {len(missing)} queries are missing: search all test queries: "
+            f"{offenders(missing)}"
+        )
 
 
 def _without_hits(run: RunFile, folder: SplitFolder, source: Path | str) -> set[str]:
@@ -215,11 +222,9 @@ def _without_hits(run: RunFile, folder: SplitFolder, source: Path | str) -> set[
             "search them"
         )
     if missing:
-        message = (
-            f"{len(missing)} of {len(judged)} test queries without a hit ({offenders(missing)})"
-        )
         print(
-            f"{source}: {message}: counted as rankings without a passage",
+            f"{source}: {len(missing)} of {len(judged)} test queries without a hit "
+            f"({offenders(missing)}): counted as rankings without a passage",
             file=sys.stderr,
             flush=True,
         )
