@@ -15,7 +15,7 @@ from interextra.data.collection import Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import normalised
-from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
+from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
 from interextra.overlap.text import jaccard, tokens
@@ -62,8 +62,12 @@ class Side(NamedTuple):
         if self.qrels is None:
             return self
         doc_ids = self.qrels["doc_id"]
-        if self.known_by == TEXT:
-            return self._replace(qrels=self.qrels.assign(doc_id=doc_ids.map(normalised)))
+        texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
+        qrels = self.qrels.assign(doc_id=[normalised(text) for text in texts])
+        return self._replace(qrels=qrels, known_by=TEXT)
+
+    def _texts(self, doc_ids: pd.Series) -> list[str]:
+        """Return the texts of judged passages."""
         if self.passages is None:
             raise InputError(
                 f"{self.name}: passages known by id, those of the other side by text; "
@@ -75,8 +79,7 @@ class Side(NamedTuple):
             raise InputError(
                 f"{self.name}: judges {len(unknown)} passages that it lacks: {offenders(unknown)}"
             )
-        texts = [normalised(text) for text in self.passages.texts(rows)]
-        return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
+        return self.passages.texts(rows)
 
     def holds(self, passages: pd.Series) -> pd.Series:
         """Return which of these passages, as the qrels name them, a training here can draw."""
@@ -170,11 +173,12 @@ def _read_datasets(folder: str, split: str) -> Side:
         raise InputError(
             f"datasets:{folder}: each row needs a text in {query} and {positive}; rows: {rows}"
         )
-    pairs = pd.DataFrame({"text": frame[query], "doc_id": frame[positive], "relevance": 1})
-    pairs["query_id"] = pd.factorize(pairs["text"])[0].astype(str)
+    pairs = pd.DataFrame({"text": frame[query], "doc_id": frame[positive]})
+    query_numbers, _ = pd.factorize(pairs["text"])
+    pairs["query_id"] = query_numbers.astype(str)
     queries = pairs[["query_id", "text"]].drop_duplicates(ignore_index=True)
-    qrels = pairs[QRELS_COLUMNS].drop_duplicates(ignore_index=True)
-    return Side(folder, queries, qrels, known_by=TEXT)
+    qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
+    return Side(folder, queries, qrels.assign(relevance=1), known_by=TEXT)
 
 
 def _load_datasets(folder: str, split: str) -> Any:
@@ -336,10 +340,13 @@ def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
     """Return the counts as shares of the test queries, with Wilson's 95 % intervals."""
     from statsmodels.stats.proportion import proportion_confint
 
-    shares = pd.DataFrame(counts.items(), columns=["what", "n"]).assign(of=n_queries)
+    shares = pd.DataFrame(counts.items(), columns=["what", "n"])
     low, high = proportion_confint(shares["n"], n_queries, method="wilson")
-    percent = 100 * shares["n"] / n_queries
-    return shares.assign(percent=percent, low=100 * low, high=100 * high)
+    shares["of"] = n_queries
+    shares["percent"] = 100 * shares["n"] / n_queries
+    shares["low"] = 100 * low
+    shares["high"] = 100 * high
+    return shares
 
 
 def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
@@ -379,16 +386,20 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     test_vectors, test = _encoded(encode, test, "test")
     train_vectors, train = _encoded(encode, train, "train")
     if test.empty or train.empty:
-        return pd.concat([test[:0], train[:0]], axis=1).assign(cosine=0.0)
-    cosines, rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
-    repeated = np.repeat(np.arange(len(test)), rows.shape[1])
-    test_side = test.iloc[repeated].reset_index(drop=True)
-    train_side = train.iloc[rows.ravel()].reset_index(drop=True)
-    return pd.concat([test_side, train_side], axis=1).assign(cosine=cosines.ravel())
+        no_pairs = pd.concat([test[:0], train[:0]], axis=1)
+        return no_pairs.assign(cosine=0.0)
+    cosines, train_rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
+    test_rows = np.arange(len(test)).repeat(train_rows.shape[1])
+    test_side = test.iloc[test_rows].reset_index(drop=True)
+    train_side = train.iloc[train_rows.ravel()].reset_index(drop=True)
+    pairs = pd.concat([test_side, train_side], axis=1)
+    return pairs.assign(cosine=cosines.ravel())
 
 
 def _encoded(
-    encode: Callable[[list[str]], np.ndarray], queries: pd.DataFrame, side: str
+    encode: Callable[[list[str]], np.ndarray],
+    queries: pd.DataFrame,
+    side: str,
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Return the vectors of the queries, and the queries with the side in the names of columns.
 

@@ -68,34 +68,31 @@ def split(store: Store, args: Namespace) -> None:
     store.build(made)
     manifest = splitting.export(made, store, out, options)
     for name, counts in manifest["sets"].items():
-        n_queries, n_pairs = counts["queries"], counts["pairs"]
-        print(f"{args.out}/{name}: {n_queries:,} training queries, {n_pairs:,} pairs")
-    n_test, n_gate = manifest["n_test"], manifest["n_gate"]
-    print(
-        f"{args.out}/test.tsv: {n_test:,} test queries, {n_gate:,} for the lead over a baseline. "
-        "Search them with the model of each set."
-    )
+        n_queries = f"{counts['queries']:,} training queries"
+        print(f"{args.out}/{name}: {n_queries}, {counts['pairs']:,} pairs")
+    n_test = f"{manifest['n_test']:,} test queries"
+    n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
+    print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
 
 
 def regimes(store: Store, args: Namespace) -> None:
     """Measure runs on a split in both regimes; write and print the report."""
-    from interextra.measures.evaluate import check
-    from interextra.models.architectures.bm25 import LABEL as BM25
     from interextra.own import regimes as reporting
     from interextra.own.split_folder import SplitFolder
     from interextra.own.splitting import refuse_place
-    from interextra.own.values import values_of_run, values_of_runs
+    from interextra.own.values import BM25, values_of_run, values_of_runs
 
     out = Path(args.out)
     refuse_place(out)
-    check(args.measures)
-    reporting.refuse_first(args.measures[0])
+    reporting.refuse_measures(args.measures)
     folder = SplitFolder.open(Path(args.split), args.attribute)
     nearest = reporting.nearest_training_queries(folder, args.encoder)
     values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
-    if not args.baseline:
+    if args.baseline:
+        baseline_run = Path(args.baseline)
+    else:
         store.build(folder.bm25)
-    baseline_run = Path(args.baseline) if args.baseline else folder.read(folder.bm25, store)
+        baseline_run = folder.read(folder.bm25, store)
     baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
     report = reporting.report(
         folder, values, baseline, nearest, args.margin, args.seed, args.n_boot
@@ -117,7 +114,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         args.model, args.model_revision, args.recipe, args.batch_size, args.spare
     )
     divided = splitting.split_of(args.protocol, args.collection, options)
-    train = probing.trainer(recipe, divided, splitting.gate_of(options, divided.pool.source))
+    gate = splitting.gate_of(options, divided.pool.source)
+    train = probing.trainer(recipe, divided, gate)
     set_names = splitting.sets_of(divided)
     runs = [train(Path(name), seed) for name in set_names for seed in args.seeds]
     cost = _cost(store.missing(runs))
@@ -130,8 +128,9 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         return
 
     def compute(cell: Cell) -> None:
+        """Compute a result; the trainings side by side."""
         if cell in runs:
-            build(runs)  # all of them, side by side
+            build(runs)
         else:
             store.build(cell)
 

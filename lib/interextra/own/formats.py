@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,12 @@ class TrainingSet(NamedTuple):
 
     @classmethod
     def of(
-        cls, split: Split, ids: Sequence[str], n: int, spare: bool, name: str = ""
+        cls,
+        split: Split,
+        ids: Sequence[str],
+        n: int,
+        spare: bool,
+        name: str = "",
     ) -> "TrainingSet":
         """Return the training set of some queries of the split's pool, with `n` negatives a pair.
 
@@ -143,32 +149,34 @@ def _text_numbers(source: Source) -> np.ndarray:
 def _has_negative(pairs: Pairs, alike: np.ndarray, is_allowed: np.ndarray) -> np.ndarray:
     """Return for which queries some allowed passage is not relevant: bool[queries]."""
     query, row = np.divmod(relevant_pairs(pairs, alike), len(alike))
-    n_relevant = np.bincount(query[is_allowed[row]], minlength=len(pairs.query_ids))
+    allowed_of = query[is_allowed[row]]
+    n_relevant = np.bincount(allowed_of, minlength=len(pairs.query_ids))
     return n_relevant < is_allowed.sum()
 
 
 def _report_left_out(pairs: Pairs, has_negative: np.ndarray, spare: bool, name: str) -> None:
     """Say on standard error which queries have no negative; refuse a set where none has one."""
-    queries = zip(pairs.query_ids, has_negative, strict=True)
-    left_out = [query_id for query_id, is_kept in queries if not is_kept]
+    left_out = list(compress(pairs.query_ids, ~has_negative))
     if not has_negative.any():
         todo = "give a larger set, or no --spare" if spare else "give a larger set"
         raise InputError(f"query {offenders(left_out)}: no passage is left for a negative; {todo}")
     what = "relevant or exposed" if spare else "relevant"
-    message = (
-        f"without {len(left_out)} queries to which every passage is {what}, so that they have no "
-        f"negative: {offenders(left_out)}"
+    print(
+        f"{name}: without {len(left_out)} queries to which every passage is {what}, so that they "
+        f"have no negative: {offenders(left_out)}",
+        file=sys.stderr,
+        flush=True,
     )
-    print(f"{name}: {message}", file=sys.stderr, flush=True)
 
 
 def _of_queries(pairs: Pairs, is_kept: np.ndarray) -> Pairs:
     """Return the pairs of some queries, bool[queries]."""
-    query_ids = np.asarray(pairs.query_ids, dtype=object)[is_kept].tolist()
-    texts = np.asarray(pairs.texts, dtype=object)[is_kept].tolist()
-    new_number = np.cumsum(is_kept) - 1
+    query_ids = list(compress(pairs.query_ids, is_kept))
+    texts = list(compress(pairs.texts, is_kept))
     kept_pairs = is_kept[pairs.query]
-    return Pairs(query_ids, texts, new_number[pairs.query[kept_pairs]], pairs.rows[kept_pairs])
+    new_number = np.cumsum(is_kept) - 1
+    query = new_number[pairs.query[kept_pairs]]
+    return Pairs(query_ids, texts, query, pairs.rows[kept_pairs])
 
 
 def _draw_negatives(

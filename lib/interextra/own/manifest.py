@@ -58,7 +58,8 @@ class Manifest(BaseModel, strict=True):
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the whole"
-            raise InputError(f"{path}: {where!r}: {first['msg']}; write the split again") from None
+            fault = f"{where!r}: {first['msg']}"
+            raise InputError(f"{path}: {fault}; write the split again") from None
 
     def open_split(self, path: Path, allowed: Sequence[str] = ()) -> Split:
         """Return the split; its attribute in Python is loaded only if its name is `allowed`.

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from interextra.data.queries import Part
 from interextra.data.runs import COLUMNS, RunFile
-from interextra.measures.evaluate import check as check_measures
 from interextra.models.architectures.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, changed, load_recipe
@@ -83,23 +82,20 @@ def probe(
     InputError
         What can be refused is refused before the first training.
     """
-    check_measures(measures)
-    regimes.refuse_first(measures[0])
+    regimes.refuse_measures(measures)
     _refuse_arguments(train, options)
     options = splitting.DEFAULTS | options
     out = Path(out)
     run_folder = Path(predictions or out / "runs")
-    refuse_numbers(Namespace(**options, seeds=list(seeds), margin=margin, n_boot=n_boot))
+    numbers = {"seeds": list(seeds), "margin": margin, "n_boot": n_boot}
+    refuse_numbers(Namespace(**options, **numbers))
     splitting.refuse_place(out)
     splitting.refuse_place(run_folder)
     store = store or Store(out / "cells")
     compute = compute or store.build
     split = splitting.split_of(protocol, collection, options)
     split_path = out / "split"
-    if not split_path.is_dir():
-        compute(split)
-        splitting.export(split, store, split_path, options)
-    folder = _open_folder(split_path, split, options)
+    folder = _open_or_export(split_path, split, options, store, compute)
     compute(folder.bm25)
     first_stage = folder.read(folder.bm25, store)
     baseline = values_of_run(first_stage, folder, measures)
@@ -134,8 +130,17 @@ def _refuse_arguments(train: Any, options: Mapping[str, Any]) -> None:
         )
 
 
-def _open_folder(path: Path, split: Split, options: Mapping[str, Any]) -> SplitFolder:
-    """Open the folder of a split; one of other options is refused."""
+def _open_or_export(
+    path: Path,
+    split: Split,
+    options: splitting.Options,
+    store: Store,
+    compute: Callable[[Cell], Any],
+) -> SplitFolder:
+    """Open the folder of a split, which is written where it is not there; refuse other options."""
+    if not path.is_dir():
+        compute(split)
+        splitting.export(split, store, path, options)
     folder = SplitFolder.open(path, options["attribute"])
     asked = {
         "negatives": options["negatives"],
@@ -170,9 +175,8 @@ def _run_suffix(folder: SplitFolder) -> str:
 
     A doc_id may have white space, which a TREC file cannot hold.
     """
-    doc_ids = folder.split.pool.source.open().passages.doc_ids
-    has_space = pc.any(pc.match_substring_regex(doc_ids, r"\s")).as_py()
-    return ".parquet" if has_space else ".run"
+    has_space = pc.match_substring_regex(folder.passages.doc_ids, r"\s")
+    return ".parquet" if pc.any(has_space).as_py() else ".run"
 
 
 def _write_run(run: RunFile, path: Path) -> None:
@@ -217,7 +221,7 @@ def rank_with(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:
 def _search(model: Any, encode_queries: Callable, folder: SplitFolder) -> RunFile:
     """Return the run of an exact search with the model's vectors."""
     queries = folder.queries
-    passages = folder.split.pool.source.open().passages
+    passages = folder.passages
     encode_passages = getattr(model, "encode_document", encode_queries)
     is_cosine = getattr(model, "similarity_fn_name", "") == "cosine"
     batches = passages.batches(BLOCK)
@@ -234,18 +238,19 @@ def _vectors(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
         vectors = np.asarray(encode(texts), dtype=np.float32)
     except (ValueError, TypeError):
         vectors = np.empty(0)
-    if vectors.shape[:1] != (len(texts),) or vectors.ndim != 2:
+    if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search"
         )
     if not is_cosine:
         return vectors
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / lengths.clip(1e-12)
 
 
 def _rerank(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:
     """Return the first passages of the first stage in the order of the model's `predict`."""
-    passages = folder.split.pool.source.open().passages
+    passages = folder.passages
     text_of = folder.queries.set_index("query_id")["text"]
     ranking = first_stage.frame()
     candidates = ranking[ranking["rank"] <= RERANKED]
@@ -257,7 +262,11 @@ def _rerank(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:
 
 
 def recipe_of(
-    model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0, spare: bool = False
+    model: str,
+    revision: str = "",
+    fine_tuning: str = "",
+    batch_size: int = 0,
+    spare: bool = False,
 ) -> Recipe:
     """Return a recipe that starts from the user's model.
 
@@ -301,7 +310,9 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
     queries = splitting.searched_queries(split, gate)
 
     def train(folder: Path, seed: int) -> Run:
-        model = hybrid.any_model_of(recipe, Part(of=split, part=folder.name), seed)
+        """Return the run of the model of a training set, which the folder names."""
+        training_set = Part(of=split, part=folder.name)
+        model = hybrid.any_model_of(recipe, training_set, seed)
         return Run(model=model, queries=queries, depth=DEPTH)
 
     return train
@@ -321,13 +332,15 @@ def check(recipe: Recipe, split: Split) -> str:
     pool = split.pool
     data = pool.source.open()
     one_step = changed(recipe, steps=1, epochs=None)
+    queries = pool.frame().head(N_CHECKED)
     with tempfile.TemporaryDirectory() as folder:
-        log = fit(one_step, data, pool.ids()[:N_CHECKED], pool.split, 1, folder)
+        log = fit(one_step, data, queries["query_id"].tolist(), pool.split, 1, folder)
         model = load_model(folder)
-        message = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
+        _, loss = log["loss"][0]
+        message = f"A training step on ten queries has the loss {loss:.3f}."
         if not isinstance(model, Encoder):
             return message
-        score = model.open_queries(pool.frame()["text"].tolist()[:N_CHECKED])
+        score = model.open_queries(queries["text"].tolist())
         passages = model.encode_block(data.passages.texts(slice(N_CHECKED)))
         n_queries, n_passages = score(passages)(slice(None)).shape
     return f"{message} It ranks {n_passages} passages for {n_queries} queries."

@@ -5,6 +5,7 @@ Two claims, with what they rest on, as one page.
 
 import html
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from interextra import figures
 from interextra.claims import verdicts
-from interextra.measures.evaluate import worse
+from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.audit import neighbours
 from interextra.own.split_folder import SplitFolder
@@ -59,6 +60,12 @@ class Report(NamedTuple):
     files: list[Path] = []  # of `write`
 
 
+def refuse_measures(measures: Sequence[str]) -> None:
+    """Refuse measures that there are not, and a first one that `refuse_first` refuses."""
+    check(measures)
+    refuse_first(measures[0])
+
+
 def refuse_first(measure: str) -> None:
     """Refuse a first measure, that of the claims, which has its best value at 0."""
     if worse(measure) < 0:
@@ -80,7 +87,8 @@ def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
     pairs = neighbours(pool[~is_searched], test, encoder)
     first = pairs.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})
     first = first[["query_id", "train_query", "cosine"]]
-    nearest = test[["query_id"]].merge(first, how="left").fillna({"cosine": 0.0})
+    nearest = test[["query_id"]].merge(first, how="left")
+    nearest = nearest.fillna({"cosine": 0.0})
     rank = nearest["cosine"].rank(method="first")
     return nearest.assign(is_near=rank > len(nearest) / 2)
 
@@ -132,10 +140,11 @@ def report(
 def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, int]) -> Effects:
     """Return the change between the regimes, and what it detects, for each of GROUPS."""
     is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
-    groups = [tested, tested[is_near.eq(True)], tested[is_near.eq(False)]]
-    named = [part.assign(queries=name) for name, part in zip(GROUPS, groups, strict=True)]
+    near, far = tested[is_near.eq(True)], tested[is_near.eq(False)]
+    groups = zip(GROUPS, (tested, near, far), strict=True)
+    values = pd.concat([part.assign(queries=group) for group, part in groups])
     labels = ["queries", "model", "measure"]
-    changes = effects(pd.concat(named), labels, "regime", REGIMES, "delta", **bootstrap)
+    changes = effects(values, labels, "regime", REGIMES, "delta", **bootstrap)
     errors = changes.drawn().std(axis=1)
     changes["detects"] = detectable(changes["low"], changes["high"], errors)
     return changes
@@ -157,7 +166,8 @@ def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) ->
     by_regime = values.pivot_table(index="query_id", columns="regime", values="value")
     by_regime["difference"] = by_regime[EXTRAPOLATION] - by_regime[INTERPOLATION]
     losers = by_regime.nsmallest(N_LOSERS, "difference").reset_index()
-    losers = losers.merge(folder.queries, on="query_id").merge(nearest, on="query_id")
+    losers = losers.merge(folder.queries, on="query_id")
+    losers = losers.merge(nearest, on="query_id")
     losers = losers.rename(columns={"text": "query"})
     return losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
 
@@ -187,11 +197,11 @@ def _claims(
     loss = _loss_claim(measure, type(folder.split).__name__, margin)
     lead = _lead_claim(measure, margin * baseline_mean)
     leads = verdicts.leads(gate_values, ["regime", "measure"], **bootstrap)
-    is_in_domain = leads["regime"] == INTERPOLATION
+    in_domain = leads[leads["regime"] == INTERPOLATION]
     tables = [changes]
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
-    answers = verdicts.answered([loss, lead], tables, leads[is_in_domain].drop(columns="regime"))
+    answers = verdicts.answered([loss, lead], tables, in_domain.drop(columns="regime"))
     judged = verdicts.concluded(answers, [loss, lead])
     claims = [loss if name == loss.name else lead for name in judged["claim"]]
     rows = zip(judged.to_dict("records"), claims, strict=True)
@@ -240,7 +250,8 @@ def write(folder: Path, found: Report) -> Report:
 
     The tables are, as .csv, regimes, claims, losers, and values as PyTerrier writes them.
     """
-    names = found.values["regime"] + ", training " + found.values["seed"].astype(str)
+    seeds = found.values["seed"].astype(str)
+    names = found.values["regime"] + ", training " + seeds
     values = found.values.assign(name=names, qid=found.values["query_id"])
     tables = {
         "regimes": found.changes,

@@ -123,7 +123,8 @@ def _id(value: object) -> str:
 
 def _score(value: object) -> float:
     """Return a score of JSON, which is a number, and not NaN."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value != value:
         raise TypeError(f"{str(value)[:40]} is no score: write a number")
     return value
 
@@ -133,13 +134,16 @@ def run_of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> Run
 
     `at` says where the hits are from, for errors.
     """
-    is_mapping = isinstance(hits, Mapping)
-    if not is_mapping or not all(isinstance(found, Mapping) for found in hits.values()):
+    has_rankings = isinstance(hits, Mapping) and all(
+        isinstance(ranking, Mapping) for ranking in hits.values()
+    )
+    if not has_rankings:
         raise InputError(f"{at}: not read as a run; it needs {{query_id: {{doc_id: score}}}}")
-    query_ids = strings(pd.Series(list(hits), dtype=object), f"{at}: query_id").to_pylist()
+    keys = pd.Series(list(hits), dtype=object)
+    query_ids = strings(keys, f"{at}: query_id").to_pylist()
     rows = []
-    for query_id, scores in zip(query_ids, hits.values(), strict=True):
-        rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]
+    for query_id, ranking in zip(query_ids, hits.values(), strict=True):
+        rows += [(query_id, doc_id, score) for doc_id, score in ranking.items()]
     return RunFile.from_frame(_frame(rows), at, query_ids)
 
 

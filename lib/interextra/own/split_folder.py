@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
 from interextra.models.recipe import load_recipe
@@ -88,6 +89,11 @@ class SplitFolder(NamedTuple):
             if ids:
                 wrong = offenders(sorted(ids))
                 raise InputError(f"{folder / name}: {wrong} {fault}; split again")
+
+    @property
+    def passages(self) -> Passages:
+        """The passages of the collection."""
+        return self.split.pool.source.open().passages
 
     @property
     def bm25(self) -> Run:

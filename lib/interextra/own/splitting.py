@@ -93,12 +93,7 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
         gate = gate_of(options, source)
         if gate:
             test_splits.append(gate)
-    tested = tuple(Queries(source=source, split=name) for name in test_splits)
-    vectors: GivenVectors | Vectors
-    if options["vectors"]:
-        vectors = GivenVectors.of(options["vectors"], pool, tested)
-    else:
-        vectors = Vectors(encoder=options["encoder"], train=pool, test=tested)
+    vectors = _vectors_of(pool, test_splits, options)
     if protocol == "restrain":
         half = pool.size() // 2
         return ReSTrain(vectors=vectors, sizes=(size or half,), seed=seed)
@@ -109,7 +104,7 @@ def _refuse_unused(protocol: str, options: Options) -> None:
     """Refuse options that only another protocol uses."""
     changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
     if changed:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+        flags = ", ".join(f"--{name}" for name in changed).replace("_", "-")
         raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
 
 
@@ -145,6 +140,16 @@ def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
         train_size=size,
         seed=options["seed"],
     )
+
+
+def _vectors_of(
+    pool: Queries, test_splits: Sequence[str], options: Options
+) -> GivenVectors | Vectors:
+    """Return the vectors that divide the queries: those of the user's files, or of an encoder."""
+    tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
+    if options["vectors"]:
+        return GivenVectors.of(options["vectors"], pool, tested)
+    return Vectors(encoder=options["encoder"], train=pool, test=tested)
 
 
 def _number(value: float, total: int) -> int:
@@ -281,10 +286,10 @@ def _report_untrainable(pool: Queries) -> None:
     all_ids = pd.Index(pool.source.open().query_ids(pool.split))
     left_out = all_ids.difference(pool.ids(), sort=False).tolist()
     if left_out:
-        n_queries = len(all_ids)
+        counted = f"{len(left_out)} of {len(all_ids)} queries"
         print(
-            f"{pool.source.spec}: {len(left_out)} of {n_queries} queries of the split "
-            f"{pool.split!r} have no relevant passage and train nothing: {offenders(left_out)}",
+            f"{pool.source.spec}: {counted} of the split {pool.split!r} have no relevant passage "
+            f"and train nothing: {offenders(left_out)}",
             file=sys.stderr,
             flush=True,
         )

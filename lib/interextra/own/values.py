@@ -109,11 +109,15 @@ def join_trainings(trainings: Sequence[pd.DataFrame], folder: SplitFolder) -> pd
     values = pd.concat(trainings, ignore_index=True).assign(model=MODEL)
     if folder.strata is None:
         return values
-    return in_regimes(values.assign(stratum=values["query_id"].map(folder.strata)))
+    strata = values["query_id"].map(folder.strata)
+    return in_regimes(values.assign(stratum=strata))
 
 
 def values_of_run(
-    run: Path | RunFile, folder: SplitFolder, measures: Sequence[str], skip_own: bool = False
+    run: Path | RunFile,
+    folder: SplitFolder,
+    measures: Sequence[str],
+    skip_own: bool = False,
 ) -> pd.DataFrame:
     """Return the values of a run, of its file, or of PyTerrier's .csv of values.
 
@@ -144,23 +148,18 @@ def values_of_run(
     table = read_csv(run)
     if "value" in table:
         return _written_values(table, folder, measures, run)
-    return _evaluate(RunFile.from_frame(table, str(run)), folder, measures, skip_own, run)
+    table_run = RunFile.from_frame(table, str(run))
+    return _evaluate(table_run, folder, measures, skip_own, run)
 
 
 def _written_values(
-    table: pd.DataFrame, folder: SplitFolder, measures: Sequence[str], source: Path | str
+    table: pd.DataFrame,
+    folder: SplitFolder,
+    measures: Sequence[str],
+    source: Path,
 ) -> pd.DataFrame:
     """Return the values of one system that somebody has computed."""
-    systems = table["name"].unique() if "name" in table else []
-    if len(systems) > 1:
-        raise InputError(f"{source}: values of several systems ({offenders(systems)}); keep one")
-    is_tidy = "query_id" in table and "measure" in table
-    written = set(table["measure"]) if is_tidy else set()
-    absent = [name for name in measures if name not in written]
-    if absent:
-        raise InputError(
-            f"{source}: no values of {offenders(absent)} in columns qid, measure and value"
-        )
+    _refuse_other_values(table, measures, source)
     is_asked = table["measure"].isin(measures)
     values = table.loc[is_asked, ["query_id", "measure", "value"]]
     numbers = values["value"]
@@ -172,11 +171,29 @@ def _written_values(
     return values
 
 
+def _refuse_other_values(table: pd.DataFrame, measures: Sequence[str], source: Path) -> None:
+    """Refuse values of several systems, and a table that lacks a column or a measure."""
+    systems = table["name"].unique() if "name" in table else []
+    if len(systems) > 1:
+        raise InputError(f"{source}: values of several systems ({offenders(systems)}); keep one")
+    is_tidy = "query_id" in table and "measure" in table
+    written = set(table["measure"]) if is_tidy else set()
+    absent = [name for name in measures if name not in written]
+    if absent:
+        raise InputError(
+            f"{source}: no values of {offenders(absent)} in columns qid, measure and value"
+        )
+
+
 def _evaluate(
-    run: RunFile, folder: SplitFolder, measures: Sequence[str], skip_own: bool, source: Path | str
+    run: RunFile,
+    folder: SplitFolder,
+    measures: Sequence[str],
+    skip_own: bool,
+    source: Path | str,
 ) -> pd.DataFrame:
     """Return the values of a run by the qrels of the split."""
-    rows = folder.split.pool.source.open().passages.rows(run.doc_ids.to_pylist())
+    rows = folder.passages.rows(run.doc_ids.to_pylist())
     unknown = run.doc_ids.filter(rows < 0).to_pylist()
     if unknown:
         raise InputError(
@@ -222,9 +239,10 @@ def _without_hits(run: RunFile, folder: SplitFolder, source: Path | str) -> set[
             "search them"
         )
     if missing:
+        counted = f"{len(missing)} of {len(judged)} test queries"
         print(
-            f"{source}: {len(missing)} of {len(judged)} test queries without a hit "
-            f"({offenders(missing)}): counted as rankings without a passage",
+            f"{source}: {counted} without a hit ({offenders(missing)}): "
+            "counted as rankings without a passage",
             file=sys.stderr,
             flush=True,
         )
