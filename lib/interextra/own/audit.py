@@ -219,8 +219,8 @@ def _unreadable(folder: str, error: Exception) -> InputError:
 def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> Audit:
     """Say what of the test queries was seen in training.
 
-    It is their words, their relevant passages, and their answers as negatives: an exposed answer is
-    a passage of training, but relevant to no training query, so that it can only be a negative.
+    Seen are their words, their relevant passages, or their answers as negatives: an exposed answer
+    is a passage of training, but relevant to no training query, so that it can only be a negative.
     Zero-shot queries have no near-duplicate and share no relevant passage; MTEB's flag compares
     names of data sets.
 
@@ -247,7 +247,6 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     train_words = train.queries["text"].map(_sorted_words)
     is_same = test_words.isin(train_words) & (test_words != "")
     is_near = is_same | test_ids.isin(near_pairs["test_query_id"])
-    is_shared = np.zeros(len(test_ids), bool)
     is_repeated = train_words.isin(test_words) & (train_words != "")
     near_texts = near_pairs["test_query"].unique()
     is_repeated |= near_duplicates(train.queries["text"], near_texts, near)
@@ -256,6 +255,7 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
         "same words as a training query": is_same.sum(),
         f"near-duplicate of a training query (Jaccard {near:g} or more)": is_near.sum(),
     }
+    is_shared = np.zeros(len(test_ids), bool)
     if train.qrels is not None and test.qrels is not None:
         overlap = _passage_overlap(train, test)
         counts |= overlap.counts

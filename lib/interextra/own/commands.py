@@ -118,10 +118,11 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     train = probing.trainer(recipe, divided, gate)
     set_names = splitting.sets_of(divided)
     runs = [train(Path(name), seed) for name in set_names for seed in args.seeds]
-    cost = _cost(store.missing(runs))
-    n_sets, n_seeds = len(set_names), len(args.seeds)
     print(
-        f"{n_sets} training sets, {n_seeds} trainings of each; {cost}", file=sys.stderr, flush=True
+        f"{len(set_names)} training sets, {len(args.seeds)} trainings of each;",
+        _cost(store.missing(runs)),
+        file=sys.stderr,
+        flush=True,
     )
     if args.check:
         print(probing.check(recipe, divided))

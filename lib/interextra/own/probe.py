@@ -28,7 +28,7 @@ from interextra.own import regimes, splitting
 from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.split_folder import SplitFolder
-from interextra.own.values import join_trainings, label_training, values_of_run
+from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
 from interextra.stats.effects import detectable
 from interextra.store import Cell, InputError, Store, offenders
@@ -102,7 +102,7 @@ def probe(
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder, options["encoder"])
     suffix = _run_suffix(folder)
-    trainings = []
+    values = {}
     for set_name, seed in itertools.product(folder.sets, seeds):
         model = train(split_path / set_name, seed)
         if isinstance(model, Run):
@@ -110,10 +110,9 @@ def probe(
             model = folder.read(model, store)
         path = run_folder / f"{set_name}.{seed}{suffix}"
         _write_run(rank_with(model, folder, first_stage), path)
-        values = values_of_run(path, folder, measures)
-        trainings.append(label_training(values, folder, set_name, str(seed)))
-    values = join_trainings(trainings, folder)
-    report = regimes.report(folder, values, baseline, nearest, margin, options["seed"], n_boot)
+        values[set_name, str(seed)] = values_of_run(path, folder, measures)
+    joined = join_trainings(values, folder)
+    report = regimes.report(folder, joined, baseline, nearest, margin, options["seed"], n_boot)
     return regimes.write(out, report)
 
 

@@ -250,14 +250,12 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     if not len(source.open().passages):
         raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
     _report_untrainable(split.pool)
-    searched = searched_queries(split, gate)
     training_ids = _training_ids(split, store)
-    training_sets = {}
-    for name, ids in training_ids.items():
-        n, spare = options["negatives"], options["spare"]
-        training_sets[name] = TrainingSet.of(split, ids, n, spare, name)
-    trained = set().union(*training_ids.values())
-    test = _read_test_set(split, store, searched, gate, trained)
+    test = _read_test_set(split, store, gate, set().union(*training_ids.values()))
+    n, spare = options["negatives"], options["spare"]
+    training_sets = {
+        name: TrainingSet.of(split, ids, n, spare, name) for name, ids in training_ids.items()
+    }
     aside_name = f"{out.name}.tmp{os.getpid()}"
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
@@ -307,14 +305,9 @@ def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
     return {name: sets[name] for name in names}
 
 
-def _read_test_set(
-    split: Split,
-    store: Store,
-    searched: Sequence[Queries | Part],
-    gate: str,
-    trained: set[str],
-) -> _TestSet:
+def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> _TestSet:
     """Read the queries to search, of which none is `trained`, and choose those of the gate."""
+    searched = searched_queries(split, gate)
     frames = [part.frame(store)[["query_id", "text"]] for part in searched]
     queries = pd.concat(frames, ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in searched], ignore_index=True)

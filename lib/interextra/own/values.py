@@ -1,6 +1,7 @@
 """Values per query of anybody's runs on a split, and the regime of each."""
 
 import glob
+import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from interextra.splits.resttest import in_regimes
 from interextra.store import InputError, offenders
 
 MODEL = "model"
+Training = tuple[str, str]  # name of the set and seed
 
 
 def values_of_runs(
@@ -50,38 +52,41 @@ def values_of_runs(
         )
     if pattern.count("{seed}") > 1:
         raise InputError(f"--runs {pattern}: write {{seed}} once")
-    trainings = []
-    seeds_of_set: dict[str, set[str]] = {}
+    paths = {}
     for set_name in folder.sets:
-        paths = _find_runs(pattern, set_name)
-        seeds_of_set[set_name] = set(paths.values())
-        for path, seed in paths.items():
-            values = values_of_run(path, folder, measures, skip_own)
-            trainings.append(label_training(values, folder, set_name, seed))
-    _refuse_missing_runs(pattern, seeds_of_set)
-    return join_trainings(trainings, folder)
+        for seed, path in _find_runs(pattern, set_name).items():
+            paths[set_name, seed] = path
+    _refuse_missing_runs(pattern, folder.sets, paths)
+    values = {
+        training: values_of_run(path, folder, measures, skip_own)
+        for training, path in paths.items()
+    }
+    return join_trainings(values, folder)
 
 
-def _find_runs(pattern: str, set_name: str) -> dict[Path, str]:
-    """Return the seed of each run of a set, by its path."""
+def _find_runs(pattern: str, set_name: str) -> dict[str, Path]:
+    """Return the paths of the runs of a set, by seed; of a single training it is 1."""
     path = Path(pattern.replace("{part}", set_name)).as_posix()
-    named = re.compile(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"))
-    seed_of = {}
-    paths = glob.glob(glob.escape(path).replace("{seed}", "*"))
-    for file in sorted(map(Path, paths)):
-        match = named.fullmatch(file.as_posix())
+    with_seed = re.compile(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"))
+    runs = {}
+    names = glob.glob(glob.escape(path).replace("{seed}", "*"))
+    for run in sorted(map(Path, names)):
+        match = with_seed.fullmatch(run.as_posix())
         if match:
-            seed_of[file] = match.groupdict().get("seed", "1")
-    return seed_of
+            seed = match.groupdict().get("seed", "1")
+            runs[seed] = run
+    return runs
 
 
-def _refuse_missing_runs(pattern: str, seeds_of_set: Mapping[str, set[str]]) -> None:
+def _refuse_missing_runs(
+    pattern: str, set_names: Sequence[str], paths: Mapping[Training, Path]
+) -> None:
     """Refuse sets that lack a run with a seed that another set has."""
-    every_seed = set().union(*seeds_of_set.values()) or {"{seed}"}
+    seeds = sorted({seed for _, seed in paths}) or ["{seed}"]
     missing = []
-    for set_name, seeds in seeds_of_set.items():
-        of_set = pattern.replace("{part}", set_name)
-        missing += [of_set.replace("{seed}", seed) for seed in sorted(every_seed - seeds)]
+    for set_name, seed in itertools.product(set_names, seeds):
+        if (set_name, seed) not in paths:
+            missing.append(pattern.replace("{part}", set_name).replace("{seed}", seed))
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
@@ -89,28 +94,25 @@ def _refuse_missing_runs(pattern: str, seeds_of_set: Mapping[str, set[str]]) -> 
         )
 
 
-def label_training(
-    values: pd.DataFrame, folder: SplitFolder, set_name: str, seed: str
-) -> pd.DataFrame:
-    """Return the values of `values_of_run` with the seed, the model, and what the set says.
+def join_trainings(values_of: Mapping[Training, pd.DataFrame], folder: SplitFolder) -> pd.DataFrame:
+    """Return the values of all trainings with their regimes, see `values_of_runs`.
 
-    A set is named REGIME-SIZE, or without-PART where each test query belongs to a part: then
-    `left_out` is this part.
+    A set is named REGIME-SIZE, or without-PART where each test query belongs to a part: then the
+    regime is whether it belongs to the one that is left out.
     """
-    values = values.assign(seed=seed, trained=f"{set_name} {seed}")
-    before, _, after = set_name.partition("-")
+    labelled = []
+    for (set_name, seed), values in values_of.items():
+        values = values.assign(seed=seed, trained=f"{set_name} {seed}")
+        before, _, after = set_name.partition("-")
+        if folder.strata is None:
+            labelled.append(values.assign(regime=before))
+        else:
+            labelled.append(values.assign(left_out=after))
+    joined = pd.concat(labelled, ignore_index=True).assign(model=MODEL)
     if folder.strata is None:
-        return values.assign(regime=before)
-    return values.assign(left_out=after)
-
-
-def join_trainings(trainings: Sequence[pd.DataFrame], folder: SplitFolder) -> pd.DataFrame:
-    """Return the labelled values of all trainings with their regimes, see `values_of_runs`."""
-    values = pd.concat(trainings, ignore_index=True).assign(model=MODEL)
-    if folder.strata is None:
-        return values
-    strata = values["query_id"].map(folder.strata)
-    return in_regimes(values.assign(stratum=strata))
+        return joined
+    strata = joined["query_id"].map(folder.strata)
+    return in_regimes(joined.assign(stratum=strata))
 
 
 def values_of_run(
