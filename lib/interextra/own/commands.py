@@ -17,6 +17,7 @@ from interextra.store import Cell, InputError, Store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from interextra.data.runs import RunFile
     from interextra.own.regimes import Report
 
 REPORTED = [
@@ -89,7 +90,7 @@ def regimes(store: Store, args: Namespace) -> None:
     nearest = reporting.nearest_training_queries(folder, args.encoder)
     values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
     if args.baseline:
-        baseline_run = Path(args.baseline)
+        baseline_run: Path | RunFile = Path(args.baseline)
     else:
         store.build(folder.bm25)
         baseline_run = folder.read(folder.bm25, store)
@@ -117,7 +118,7 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     gate = splitting.gate_of(options, divided.pool.source)
     train = probing.trainer(recipe, divided, gate)
     set_names = splitting.sets_of(divided)
-    runs = [train(Path(name), seed) for name in set_names for seed in args.seeds]
+    runs: list[Cell] = [train(Path(name), seed) for name in set_names for seed in args.seeds]
     print(
         f"{len(set_names)} training sets, {len(args.seeds)} trainings of each;",
         _cost(store.missing(runs)),

@@ -129,14 +129,10 @@ class TrainingSet(NamedTuple):
         """
         by_query = self.by_query(self.ids(), "query_id", "query", "positives", "negatives")
         positives, negatives = by_query["positives"], by_query["negatives"]
-        labels = positives.map(lambda ids: [1.0] * len(ids))
-        labels += negatives.map(lambda ids: [0.0] * len(ids))
-        return pd.DataFrame(
-            {
-                "query_id": by_query["query_id"],
-                "document_ids": positives + negatives,
-                "scores": labels,
-            }
+        ones = positives.map(lambda ids: [1.0] * len(ids))
+        zeros = negatives.map(lambda ids: [0.0] * len(ids))
+        return by_query[["query_id"]].assign(
+            document_ids=positives + negatives, scores=ones + zeros
         )
 
 

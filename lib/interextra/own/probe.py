@@ -68,6 +68,10 @@ def probe(
         exposed.txt, what to exclude from negatives; beside it lie the data sets `queries` and
         `corpus` (see `formats`). A model can one of `CAN`; a run: a cell to compute, `RunFile`,
         file, frame (qid, docno, score), {query_id: {doc_id: score}}.
+    collection : str
+        Its spec.
+    seeds, measures
+        A training of each set per seed; the claims are of the first measure.
     protocol, options
         Of `splitting.split_of` and `splitting.export`, see `splitting.DEFAULTS`.
     out : path
@@ -226,8 +230,8 @@ def _search(model: Any, encode_queries: Callable, folder: SplitFolder) -> RunFil
     batches = passages.batches(BLOCK)
     blocks = (_vectors(encode_passages, texts, is_cosine) for _, texts in batches)
     query_vectors = _vectors(encode_queries, queries["text"].tolist(), is_cosine)
-    scores = inner_products(query_vectors)
-    rows, scores = exact_search(passages, blocks, scores, len(queries), DEPTH, BLOCK)
+    score = inner_products(query_vectors)
+    rows, scores = exact_search(passages, blocks, score, len(queries), DEPTH, BLOCK)
     return RunFile.from_arrays(queries["query_id"].tolist(), passages.doc_ids, rows, scores)
 
 
@@ -236,7 +240,7 @@ def _vectors(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
     try:
         vectors = np.asarray(encode(texts), dtype=np.float32)
     except (ValueError, TypeError):
-        vectors = np.empty(0)
+        vectors = np.empty(0, np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search"

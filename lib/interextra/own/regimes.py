@@ -7,7 +7,7 @@ import html
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -119,7 +119,7 @@ def report(
     """
     measure = values["measure"].iloc[0]
     refuse_first(measure)
-    bootstrap = {"seed": seed, "n_boot": n_boot}
+    bootstrap: dict[str, Any] = {"seed": seed, "n_boot": n_boot}
     is_gate = values["query_id"].isin(folder.gate_ids)
     tested = values[~is_gate]
     changes = _changes(tested, nearest, bootstrap)
@@ -137,7 +137,7 @@ def report(
     )
 
 
-def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, int]) -> Effects:
+def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
     """Return the change between the regimes, and what it detects, for each of GROUPS."""
     is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
     near, far = tested[is_near.eq(True)], tested[is_near.eq(False)]
@@ -188,7 +188,7 @@ def _claims(
     changes: Effects,
     gate_values: pd.DataFrame,
     margin: float,
-    bootstrap: dict[str, int],
+    bootstrap: dict[str, Any],
 ) -> pd.DataFrame:
     """Judge a loss in extrapolation, and a lead in domain, if there are values of the gate."""
     measure = changes["measure"].iloc[0]

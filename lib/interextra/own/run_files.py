@@ -63,7 +63,7 @@ def _read_mteb(path: Path) -> RunFile:
     """Read {subset: {split: {query_id: {doc_id: score}}}} with one subset of one split."""
     document = parse_json(content(path), path)
     subsets = document if isinstance(document, dict) else {"": document}
-    hits_of_splits = []
+    hits_of_splits: list[Any] = []
     for name, splits in subsets.items():
         if name == "mteb_model_meta":
             continue
@@ -121,7 +121,7 @@ def _id(value: object) -> str:
     return str(value)
 
 
-def _score(value: object) -> float:
+def _score(value: Any) -> float:
     """Return a score of JSON, which is a number, and not NaN."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value:
