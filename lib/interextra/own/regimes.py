@@ -157,7 +157,8 @@ def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.Data
     """
     asked = gate_values[["query_id", "measure"]].drop_duplicates()
     trainings = gate_values[["regime", "seed"]].drop_duplicates()
-    baseline_values = baseline.merge(asked).merge(trainings, how="cross")
+    of_gate = baseline.merge(asked, on=["query_id", "measure"])
+    baseline_values = of_gate.merge(trainings, how="cross")
     return pd.concat([gate_values, baseline_values]).fillna({"model": BM25})
 
 
