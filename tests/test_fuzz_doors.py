@@ -142,7 +142,7 @@ def check_manifest(folders, protocol, text):
         assert (
             found.queries.equals(whole.queries)
             and found.qrels.equals(whole.qrels)
-            and found.held == whole.held
+            and found.gate_ids == whole.held
         )
         assert CODE not in json.dumps(json.loads(text)["split"])
     return found
@@ -179,7 +179,7 @@ def test_files_of_a_split_with_any_lines_are_opened_or_refused(folders, name, mo
     found = result_or_line(SplitFolder.open, folder)
     if found is not None:
         asked = set(found.queries["query_id"])
-        assert set(found.held) <= asked and set(found.qrels["query_id"]) <= asked == set(
+        assert set(found.gate_ids) <= asked and set(found.qrels["query_id"]) <= asked == set(
             found.strata.index
         )
         assert set(found.strata) <= {"sky", "plant", "stone"}
