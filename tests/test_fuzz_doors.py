@@ -142,7 +142,7 @@ def check_manifest(folders, protocol, text):
         assert (
             found.queries.equals(whole.queries)
             and found.qrels.equals(whole.qrels)
-            and found.gate_ids == whole.held
+            and found.gate_ids == whole.gate_ids
         )
         assert CODE not in json.dumps(json.loads(text)["split"])
     return found
