@@ -47,7 +47,9 @@ class Side(NamedTuple):
     @property
     def has_texts(self) -> bool:
         """Whether the texts of its relevant passages are there; so they are where it has none."""
-        return self.qrels is None or self.known_by == TEXT or self.passages is not None
+        if self.qrels is None or self.known_by == TEXT:
+            return True
+        return self.passages is not None
 
     def by_text(self) -> "Side":
         """Return the side with relevant passages known by their texts, `normalised`.
@@ -63,8 +65,8 @@ class Side(NamedTuple):
             return self
         doc_ids = self.qrels["doc_id"]
         texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
-        qrels = self.qrels.assign(doc_id=[normalised(text) for text in texts])
-        return self._replace(qrels=qrels, known_by=TEXT)
+        known_by_text = self.qrels.assign(doc_id=list(map(normalised, texts)))
+        return self._replace(qrels=known_by_text, known_by=TEXT)
 
     def _texts(self, doc_ids: pd.Series) -> list[str]:
         """Return the texts of judged passages."""
@@ -362,12 +364,14 @@ def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarr
     vectorizer = CountVectorizer(analyzer=tokens, binary=True)
     counts = vectorizer.fit_transform([*train, *test])
     n_words = np.asarray(counts.sum(axis=1)).ravel()
-    train_counts = counts[: len(train)]
+    n_train, n_texts = len(train), len(n_words)
+    train_counts = counts[:n_train]
     # a block's products in memory, never all of them
-    for start in range(len(train), counts.shape[0], BLOCK):
+    for start in range(n_train, n_texts, BLOCK):
         block = slice(start, start + BLOCK)
         common = (train_counts @ counts[block].T).tocoo()
-        n_total = n_words[common.row] + n_words[block][common.col]
+        n_test_words = n_words[block]
+        n_total = n_words[common.row] + n_test_words[common.col]
         is_alike = common.data >= near * (n_total - common.data)
         is_near[common.row[is_alike]] = True
     return is_near
@@ -389,7 +393,8 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
         no_pairs = pd.concat([test[:0], train[:0]], axis=1)
         return no_pairs.assign(cosine=0.0)
     cosines, train_rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
-    test_rows = np.arange(len(test)).repeat(train_rows.shape[1])
+    n_neighbours = train_rows.shape[1]
+    test_rows = np.arange(len(test)).repeat(n_neighbours)
     test_side = test.iloc[test_rows].reset_index(drop=True)
     train_side = train.iloc[train_rows.ravel()].reset_index(drop=True)
     pairs = pd.concat([test_side, train_side], axis=1)
@@ -408,8 +413,8 @@ def _encoded(
     """
     vectors = encode(queries["text"].tolist())
     has_direction = np.linalg.norm(vectors, axis=1) > 0
-    columns = {"query_id": f"{side}_query_id", "text": f"{side}_query"}
-    kept = queries.loc[has_direction, list(columns)].rename(columns=columns)
+    kept = queries.loc[has_direction, ["query_id", "text"]]
+    kept.columns = [f"{side}_query_id", f"{side}_query"]
     return vectors[has_direction], kept
 
 

@@ -44,7 +44,8 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near)
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    pairs = found.pairs[["test_query", "train_query", "words", "cosine"]].head(5)
+    columns = ["test_query", "train_query", "words", "cosine"]
+    pairs = found.pairs[columns].head(5)
     lines = [
         found.shares.to_string(index=False, float_format="%.1f"),
         f"By the names of the data sets, as MTEB's flag has it: {by_name}.\n",
@@ -53,7 +54,8 @@ def audit(args: Namespace) -> None:
     ]
     paths = auditing.write(found, out)
     if args.json:
-        _print_json({"shares": found.shares.to_dict("records"), "by_name": by_name}, paths)
+        shares = found.shares.to_dict("records")
+        _print_json({"shares": shares, "by_name": by_name}, paths)
     else:
         _print_lines(lines, paths)
 
@@ -70,7 +72,8 @@ def split(store: Store, args: Namespace) -> None:
     manifest = splitting.export(made, store, out, options)
     for name, counts in manifest["sets"].items():
         n_queries = f"{counts['queries']:,} training queries"
-        print(f"{args.out}/{name}: {n_queries}, {counts['pairs']:,} pairs")
+        n_pairs = f"{counts['pairs']:,} pairs"
+        print(f"{args.out}/{name}: {n_queries}, {n_pairs}")
     n_test = f"{manifest['n_test']:,} test queries"
     n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
     print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
@@ -100,8 +103,8 @@ def regimes(store: Store, args: Namespace) -> None:
     )
     name = Path(args.baseline).stem or BM25
     sentences = [sentence.replace(BM25, name) for sentence in report.sentences]
-    written = reporting.write(out, report._replace(sentences=sentences))
-    _print_report(written, args.json)
+    report = report._replace(sentences=sentences)
+    _print_report(reporting.write(out, report), args.json)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:

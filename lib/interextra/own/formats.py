@@ -105,7 +105,8 @@ class TrainingSet(NamedTuple):
         """
         rows = []
         for at, of_query in pairs.groupby(self.pairs.query):
-            query_id, text = self.pairs.query_ids[at], self.pairs.texts[at]
+            query_id = self.pairs.query_ids[at]
+            text = self.pairs.texts[at]
             positives = of_query.iloc[:, 1].tolist()
             negatives = of_query.iloc[:, 2:].to_numpy().ravel()
             rows.append((query_id, text, positives, pd.unique(negatives).tolist()))
@@ -183,7 +184,8 @@ def _draw_negatives(
     allowed = np.flatnonzero(is_allowed)
     relevant = relevant_pairs(pairs, alike)
     first_code = pairs.query[:, None] * len(alike)  # see `relevant_pairs`
-    negatives = generator.choice(allowed, (len(pairs.rows), n))
+    n_pairs = len(pairs.rows)
+    negatives = generator.choice(allowed, (n_pairs, n))
     while True:
         is_relevant = np.isin(first_code + negatives, relevant)
         if not is_relevant.any():

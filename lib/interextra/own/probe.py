@@ -336,14 +336,16 @@ def check(recipe: Recipe, split: Split) -> str:
     data = pool.source.open()
     one_step = changed(recipe, steps=1, epochs=None)
     queries = pool.frame().head(N_CHECKED)
+    query_ids = queries["query_id"].tolist()
     with tempfile.TemporaryDirectory() as folder:
-        log = fit(one_step, data, queries["query_id"].tolist(), pool.split, 1, folder)
+        log = fit(one_step, data, query_ids, pool.split, 1, folder)
         model = load_model(folder)
         _, loss = log["loss"][0]
         message = f"A training step on ten queries has the loss {loss:.3f}."
         if not isinstance(model, Encoder):
             return message
         score = model.open_queries(queries["text"].tolist())
-        passages = model.encode_block(data.passages.texts(slice(N_CHECKED)))
-        n_queries, n_passages = score(passages)(slice(None)).shape
+        texts = data.passages.texts(slice(N_CHECKED))
+        score_rows = score(model.encode_block(texts))
+        n_queries, n_passages = score_rows(slice(None)).shape
     return f"{message} It ranks {n_passages} passages for {n_queries} queries."

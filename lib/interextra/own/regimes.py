@@ -80,7 +80,8 @@ def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
     DataFrame
         query_id, train_query, cosine (0: none), is_near (nearer half).
     """
-    pool, queries = folder.split.pool.frame(), folder.queries
+    pool = folder.split.pool.frame()
+    queries = folder.queries
     is_searched = pool["query_id"].isin(queries["query_id"])
     is_gate = queries["query_id"].isin(folder.gate_ids)
     test = queries[~is_gate]
@@ -90,7 +91,8 @@ def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
     nearest = test[["query_id"]].merge(first, how="left")
     nearest = nearest.fillna({"cosine": 0.0})
     rank = nearest["cosine"].rank(method="first")
-    return nearest.assign(is_near=rank > len(nearest) / 2)
+    half = len(nearest) / 2
+    return nearest.assign(is_near=rank > half)
 
 
 def report(
@@ -140,7 +142,8 @@ def report(
 def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
     """Return the change between the regimes, and what it detects, for each of GROUPS."""
     is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
-    near, far = tested[is_near.eq(True)], tested[is_near.eq(False)]
+    near = tested[is_near.eq(True)]
+    far = tested[is_near.eq(False)]
     groups = zip(GROUPS, (tested, near, far), strict=True)
     values = pd.concat([part.assign(queries=group) for group, part in groups])
     labels = ["queries", "model", "measure"]
@@ -253,7 +256,7 @@ def write(folder: Path, found: Report) -> Report:
     """
     seeds = found.values["seed"].astype(str)
     names = found.values["regime"] + ", training " + seeds
-    values = found.values.assign(name=names, qid=found.values["query_id"])
+    values = found.values.rename(columns={"query_id": "qid"}).assign(name=names)
     tables = {
         "regimes": found.changes,
         "claims": found.claims,
@@ -271,7 +274,8 @@ def write(folder: Path, found: Report) -> Report:
 def page(found: Report) -> str:
     """Return the report as one HTML page."""
     changes = with_interval(found.changes, "change")
-    changes["detects"] = (100 * changes["detects"]).map("{:.1f} %".format)
+    percent = 100 * changes["detects"]
+    changes["detects"] = percent.map("{:.1f} %".format)
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
     losers = found.losers.rename(columns={"train_query": "nearest training query"})

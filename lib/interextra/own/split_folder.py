@@ -107,7 +107,8 @@ class SplitFolder(NamedTuple):
 
         A gate's query of a kind that is in no training set is none of them.
         """
-        rankings = pd.concat([run.read(store, part).frame() for part in run.queries])
+        parts = [run.read(store, part) for part in run.queries]
+        rankings = pd.concat([part.frame() for part in parts])
         is_searched = rankings["query_id"].isin(self.queries["query_id"])
         return RunFile.from_frame(rankings[is_searched])
 
@@ -120,7 +121,8 @@ def _refuse_changed_files(folder: Path, names: list[str], manifest: Manifest) ->
             raise InputError(
                 f"{folder / MANIFEST}: 'files' has no SHA-256 of {name}; write the split again"
             )
-        if not path.is_file() or sha256(path) != manifest.files[name]:
+        is_unchanged = path.is_file() and sha256(path) == manifest.files[name]
+        if not is_unchanged:
             raise InputError(
                 f"{path}: was changed or is gone since the split was written; split again"
             )

@@ -84,7 +84,8 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     _refuse_unused(protocol, options)
     _refuse_repeated_splits(protocol, options)
     seed = options["seed"]
-    pool = Queries(source=source, split=options["train_split"], seed=seed).trainable()
+    train_split = Queries(source=source, split=options["train_split"], seed=seed)
+    pool = train_split.trainable()
     size = _number(options["size"], pool.size())
     if protocol == "shift":
         return _shift_of(pool, size, options)
@@ -95,8 +96,8 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
             test_splits.append(gate)
     vectors = _vectors_of(pool, test_splits, options)
     if protocol == "restrain":
-        half = pool.size() // 2
-        return ReSTrain(vectors=vectors, sizes=(size or half,), seed=seed)
+        size = size or pool.size() // 2
+        return ReSTrain(vectors=vectors, sizes=(size,), seed=seed)
     return ReSTTest(vectors=vectors, k=options["k"], fold_size=size, seed=seed)
 
 
@@ -251,7 +252,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
-    test = _read_test_set(split, store, gate, set().union(*training_ids.values()))
+    trained = set().union(*training_ids.values())
+    test = _read_test_set(split, store, gate, trained)
     n, spare = options["negatives"], options["spare"]
     training_sets = {
         name: TrainingSet.of(split, ids, n, spare, name) for name, ids in training_ids.items()
@@ -352,14 +354,16 @@ def _strata(split: Split, store: Store, gate: str) -> pd.Series | None:
 def _write_exposed(folder: Path, training_sets: Mapping[str, TrainingSet]) -> None:
     """Write the ids of the exposed passages of each set, a line each."""
     for name, training_set in training_sets.items():
-        doc_ids = training_set.data.passages.doc_ids.filter(pa.array(training_set.exposed))
-        _write_lines(folder / name / EXPOSED, doc_ids.to_pylist())
+        doc_ids = training_set.data.passages.doc_ids
+        exposed = doc_ids.filter(pa.array(training_set.exposed))
+        _write_lines(folder / name / EXPOSED, exposed.to_pylist())
 
 
 def _write_test_set(folder: Path, test: _TestSet) -> None:
     """Write the queries to search, their judgements, the gate and the strata."""
     texts = test.queries["text"].map(_on_one_line)
-    _write_lines(folder / "test.tsv", test.queries["query_id"] + "\t" + texts)
+    lines = test.queries["query_id"] + "\t" + texts
+    _write_lines(folder / "test.tsv", lines)
     _write_lines(folder / GATE, test.gate_ids)
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:

@@ -67,11 +67,11 @@ def values_of_runs(
 def _find_runs(pattern: str, set_name: str) -> dict[str, Path]:
     """Return the paths of the runs of a set, by seed; of a single training it is 1."""
     path = Path(pattern.replace("{part}", set_name)).as_posix()
-    with_seed = re.compile(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"))
+    expression = re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)")
+    wildcard = glob.escape(path).replace("{seed}", "*")
     runs = {}
-    names = glob.glob(glob.escape(path).replace("{seed}", "*"))
-    for run in sorted(map(Path, names)):
-        match = with_seed.fullmatch(run.as_posix())
+    for run in sorted(map(Path, glob.glob(wildcard))):
+        match = re.fullmatch(expression, run.as_posix())
         if match:
             seed = match.groupdict().get("seed", "1")
             runs[seed] = run
@@ -86,7 +86,8 @@ def _refuse_missing_runs(
     missing = []
     for set_name, seed in itertools.product(set_names, seeds):
         if (set_name, seed) not in paths:
-            missing.append(pattern.replace("{part}", set_name).replace("{seed}", seed))
+            of_set = pattern.replace("{part}", set_name)
+            missing.append(of_set.replace("{seed}", seed))
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
@@ -102,7 +103,8 @@ def join_trainings(values_of: Mapping[Training, pd.DataFrame], folder: SplitFold
     """
     labelled = []
     for (set_name, seed), values in values_of.items():
-        values = values.assign(seed=seed, trained=f"{set_name} {seed}")
+        trained = f"{set_name} {seed}"
+        values = values.assign(seed=seed, trained=trained)
         before, _, after = set_name.partition("-")
         if folder.strata is None:
             labelled.append(values.assign(regime=before))
