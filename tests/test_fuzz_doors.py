@@ -18,7 +18,7 @@ from interextra.data.texts import normalised
 from interextra.data.words import words_of
 from interextra.overlap.text import text_jaccard, tokens
 from interextra.own import audit as auditing
-from interextra.own.given import Given
+from interextra.own.split_folder import SplitFolder
 from interextra.site.parameters import output_name, profile_parameters, read_overrides
 from interextra.site.repository import notebooks
 from interextra.splits.shift import read_shift, written_shift
@@ -137,13 +137,13 @@ def check_manifest(folders, protocol, text):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(folders / protocol, folder)
     (folder / "manifest.json").write_text(text, encoding="utf-8", errors="surrogatepass")
-    found = result_or_line(Given.open, folder)
+    found = result_or_line(SplitFolder.open, folder)
     if found is not None:
-        whole = Given.open(folders / protocol)
+        whole = SplitFolder.open(folders / protocol)
         assert (
             found.queries.equals(whole.queries)
             and found.qrels.equals(whole.qrels)
-            and found.held == whole.held
+            and found.gate_ids == whole.gate_ids
         )
         assert CODE not in json.dumps(json.loads(text)["split"])
     return found
@@ -177,10 +177,10 @@ def test_files_of_a_split_with_any_lines_are_opened_or_refused(folders, name, mo
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][name] = sha256(folder / name)
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    found = result_or_line(Given.open, folder)
+    found = result_or_line(SplitFolder.open, folder)
     if found is not None:
         asked = set(found.queries["query_id"])
-        assert set(found.held) <= asked and set(found.qrels["query_id"]) <= asked == set(
+        assert set(found.gate_ids) <= asked and set(found.qrels["query_id"]) <= asked == set(
             found.strata.index
         )
         assert set(found.strata) <= {"sky", "plant", "stone"}

@@ -20,7 +20,8 @@ from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.overlap.annotation import SHEET, read_sheet
-from interextra.own.given import read_run, values_of
+from interextra.own.run_files import read_run
+from interextra.own.values import values_of_run
 from interextra.papers.released import read_qrels_json, read_shift
 from interextra.store.errors import InputError
 from interextra.store.files import parse_json
@@ -426,7 +427,9 @@ def test_values_of_pyterrier(folder, data):
     asked = pd.DataFrame({"query_id": ["q", "p"]})
     assume(b"value" in data)
     split = SimpleNamespace(queries=asked, qrels=asked)
-    found = answered(lambda path: values_of(path, split, ["RR@10"]), folder / "values.csv", data)
+    found = answered(
+        lambda path: values_of_run(path, split, ["RR@10"]), folder / "values.csv", data
+    )
     assert found is None or (
         set(found["query_id"]) == {"q", "p"} and np.isfinite(found["value"]).all()
     )

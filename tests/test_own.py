@@ -24,15 +24,17 @@ from interextra.cli import main
 from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
-from interextra.data.runs import RunFile
+from interextra.data.runs import COLUMNS, RunFile
 from interextra.data.trec import read_qrels
 from interextra.measures.evaluate import per_query
 from interextra.models.base import verified_base
-from interextra.own import given as regimes
 from interextra.own import splitting as own
-from interextra.own.formats import FORMATS, Training
+from interextra.own.formats import FORMATS, TrainingSet
 from interextra.own.regimes import report
+from interextra.own.run_files import read_run
+from interextra.own.split_folder import SplitFolder
 from interextra.own.splitting import MANIFEST
+from interextra.own.values import MODEL, values_of_run, values_of_runs
 from interextra.papers.released import read_shift
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
@@ -134,7 +136,7 @@ def test_exposed_passages_are_listed_and_never_drawn_where_spared(spec, store):
         assert exposed == answers - taught and {f"p-{one}" for one in held_out} <= exposed
         rows = load_from_disk(f"out/without-{topic}/ids").to_pandas()
         assert not exposed & set(rows.filter(like="negative").to_numpy().ravel())
-    drawn = Training.of(split, split.sets(store)["without-sky"], 8, False)
+    drawn = TrainingSet.of(split, split.sets(store)["without-sky"], 8, False)
     assert drawn.exposed[drawn.negatives].any()
 
 
@@ -170,7 +172,7 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
         attribute="column:topic",
         size=0 if protocol == "resttest" else 12,
     )
-    given, runs = regimes.Given.open(Path("out")), tmp_path / "runs"
+    given, runs = SplitFolder.open(Path("out")), tmp_path / "runs"
     runs.mkdir()
 
     def quality(name, query_id):
@@ -197,16 +199,18 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     told = json.loads(capsys.readouterr().out)
     every = told["regimes"][0]
     assert every["interpolation"] > every["extrapolation"] + 0.2 and every["high"] < 0
-    assert every["n_queries"] == len(given.queries) - len(given.held) and every["n_trainings"] == 2
     assert (
-        len(given.held) == round(0.2 * len(given.queries))
+        every["n_queries"] == len(given.queries) - len(given.gate_ids) and every["n_trainings"] == 2
+    )
+    assert (
+        len(given.gate_ids) == round(0.2 * len(given.queries))
         and "claim: it falls" in told["sentences"][0]
     )
     claims = {row["claim"]: row for row in told["claims"]}
     assert (
         claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
     )
-    assert claims["lead"]["n_queries"] == len(given.held) and "held out" in told["sentences"][2]
+    assert claims["lead"]["n_queries"] == len(given.gate_ids) and "held out" in told["sentences"][2]
     tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "values")}
     assert {Path(name).name for name in told["files"]} == {*tables, "regimes.html"}
     values = pd.read_csv("found/values.csv")
@@ -245,15 +249,15 @@ def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
     options = {"attribute": "column:topic", "gate_split": own.gate_of(OPTIONS, Source.of(spec))}
     assert options["gate_split"] == "dev"
     written(spec, store, protocol, "out", size=0 if protocol == "resttest" else 12, **options)
-    given = regimes.Given.open(Path("out"))
-    assert sorted(given.held) == sorted(name for name, *_ in named)
+    given = SplitFolder.open(Path("out"))
+    assert sorted(given.gate_ids) == sorted(name for name, *_ in named)
     frame = pd.DataFrame(itertools.product(given.queries["query_id"], REGIMES, "12"))
     values = frame.set_axis(["query_id", "regime", "seed"], axis=1).assign(
-        measure="RR@10", model=regimes.MODEL
+        measure="RR@10", model=MODEL
     )
-    is_held, is_out = values["query_id"].isin(given.held), values["regime"] == REGIMES[1]
+    is_held, is_out = values["query_id"].isin(given.gate_ids), values["regime"] == REGIMES[1]
     place = values["query_id"].map({name: at for at, name in enumerate(given.queries["query_id"])})
-    near = given.queries[~given.queries["query_id"].isin(given.held)][["query_id"]].assign(
+    near = given.queries[~given.queries["query_id"].isin(given.gate_ids)][["query_id"]].assign(
         train_query="", cosine=0.5
     )
     near["is_near"] = np.arange(len(near)) % 2 == 0
@@ -268,9 +272,9 @@ def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
         assert claims.loc["loss", "estimate"] == pytest.approx(0.34 / 0.82 - 1)
         assert claims.loc["lead", "verdict"] == ("holds" if ahead > 0.5 else "contradicted")
         assert found.changes["n_queries"].tolist() == [len(near), len(near) // 2, len(near) // 2]
-        assert claims["resolution"].gt(0).all() and "split dev" in found.told[2]
+        assert claims["resolution"].gt(0).all() and "split dev" in found.sentences[2]
     alone = report(
-        given._replace(held=[]), values[~is_held], rival, near, margin=0.05, seed=1, n_boot=400
+        given._replace(gate_ids=[]), values[~is_held], rival, near, margin=0.05, seed=1, n_boot=400
     )
     assert (
         alone.claims["claim"].tolist() == ["loss"]
@@ -301,19 +305,19 @@ def written_values(given, folder, order):
         )
         rows = {"name": "a", "qid": order, "measure": "RR@10", "value": of_query[order].to_numpy()}
         pd.DataFrame(rows).to_csv(folder / f"{name}.{seed}.csv", index=False)
-    return regimes.measured(given, f"{folder}/{{part}}.{{seed}}.csv", ["RR@10"])
+    return values_of_runs(given, f"{folder}/{{part}}.{{seed}}.csv", ["RR@10"])
 
 
 def nearness(given):
     """Half of the test queries near, with a baseline at .6."""
-    tested = given.queries[~given.queries["query_id"].isin(given.held)][["query_id"]]
+    tested = given.queries[~given.queries["query_id"].isin(given.gate_ids)][["query_id"]]
     near = tested.assign(train_query="", cosine=0.5, is_near=np.arange(len(tested)) % 2 == 0)
     return given.queries[["query_id"]].assign(measure="RR@10", value=0.6), near
 
 
 def test_the_order_of_values_in_a_file_moves_no_verdict(spec, store, tmp_path):
     written(spec, store, "restrain", "out", size=12)
-    given = regimes.Given.open(Path("out"))
+    given = SplitFolder.open(Path("out"))
     rival, near = nearness(given)
     ids = given.queries["query_id"].tolist()
     orders = {"qrels": ids, "id": sorted(ids), "turned": ids[::-1]}
@@ -332,7 +336,7 @@ def test_the_order_of_values_in_a_file_moves_no_verdict(spec, store, tmp_path):
     for name in ("id", "turned"):
         pd.testing.assert_frame_equal(found[name].claims, found["qrels"].claims, check_exact=True)
         pd.testing.assert_frame_equal(found[name].changes, found["qrels"].changes, check_exact=True)
-        assert found[name].told == found["qrels"].told
+        assert found[name].sentences == found["qrels"].sentences
     shuffled = written_values(given, tmp_path / "qrels", ids).sample(frac=1, random_state=3)
     again = report(
         given, shuffled, rival.sample(frac=1, random_state=4), near, 0.05, seed=1, n_boot=400
@@ -343,10 +347,10 @@ def test_the_order_of_values_in_a_file_moves_no_verdict(spec, store, tmp_path):
 def test_the_noise_of_a_training_counts_once_in_all_queries_and_both_halves(spec, store, tmp_path):
     """Two trainings of two models have two degrees of freedom, on however many sets of queries."""
     written(spec, store, "restrain", "out", size=12)
-    given = regimes.Given.open(Path("out"))
+    given = SplitFolder.open(Path("out"))
     rival, near = nearness(given)
     values = written_values(given, tmp_path / "values", given.queries["query_id"].tolist())
-    tested = values[~values["query_id"].isin(given.held)].assign(queries="all")
+    tested = values[~values["query_id"].isin(given.gate_ids)].assign(queries="all")
     labels, ends = ["queries", "model", "measure"], ["low", "high"]
     [alone] = effects(tested, labels, "regime", REGIMES, "delta", seed=1, n_boot=400)[
         ends
@@ -363,16 +367,14 @@ def test_the_noise_of_a_training_counts_once_in_all_queries_and_both_halves(spec
 
 def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_path):
     written(spec, store, "restrain", "out", size=12)
-    given = regimes.Given.open(Path("out"))
+    given = SplitFolder.open(Path("out"))
     rows = [("a", query_id, "RR@10", 0.25) for query_id in given.queries["query_id"]]
     path = tmp_path / "interpolation-12.csv"
     pd.DataFrame(rows, columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
-    assert regimes.values_of(path, given, ["RR@10"], own=True)["value"].tolist() == [0.25] * len(
-        given.queries
-    )
+    assert values_of_run(path, given, ["RR@10"])["value"].tolist() == [0.25] * len(given.queries)
     pd.DataFrame(rows[1:], columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
     with pytest.raises(InputError, match="1 queries are missing"):
-        regimes.values_of(path, given, ["RR@10"], own=True)
+        values_of_run(path, given, ["RR@10"])
 
 
 def test_runs_of_other_tools_are_read_alike(tmp_path):
@@ -392,13 +394,11 @@ def test_runs_of_other_tools_are_read_alike(tmp_path):
         for query, found in results.items()
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
-    RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
-    read = [
-        regimes.read_run(tmp_path / f"a.{end}").frame() for end in ("run", "csv", "json", "jsonl")
-    ]
+    RunFile.from_frame(frame.rename(columns=COLUMNS)).write_trec(tmp_path / "a.run")
+    read = [read_run(tmp_path / f"a.{end}").frame() for end in ("run", "csv", "json", "jsonl")]
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(InputError, match="list.json: not read as a run"):
-        regimes.read_run(tmp_path / "list.json")
+        read_run(tmp_path / "list.json")
     assert all(read[0].equals(one) for one in read[1:]) and len(read[0]) == 3
 
 
@@ -412,11 +412,11 @@ def test_every_format_may_be_gzipped_and_a_text_may_hold_any_line_sign(tmp_path)
     found = '[{"corpus_id": "a", "score": 2.0}, {"corpus_id": "b", "score": 1}]'
     line = f'{{"query_id": "q1", "query": "one\u2028two\u0085three\x7ffour", "results": {found}}}'
     (tmp_path / "a.jsonl").write_text(line + "\n\n \n", encoding="utf-8")
-    expected = regimes.read_run(tmp_path / "a.run").frame()
+    expected = read_run(tmp_path / "a.run").frame()
     for end in ("run", "csv", "json", "jsonl"):
         (tmp_path / f"a.{end}.gz").write_bytes(gzip.compress((tmp_path / f"a.{end}").read_bytes()))
         for path in (tmp_path / f"a.{end}", tmp_path / f"a.{end}.gz"):
-            assert regimes.read_run(path).frame().equals(expected), path
+            assert read_run(path).frame().equals(expected), path
 
 
 def test_anybodys_parquet_is_read_and_its_faults_are_named(tmp_path):
@@ -427,10 +427,7 @@ def test_anybodys_parquet_is_read_and_its_faults_are_named(tmp_path):
     for names in ({}, {"query_id": "qid", "doc_id": "docno"}):
         frame.rename(columns=names).to_parquet(path)
         assert (
-            regimes.read_run(path)
-            .frame()
-            .drop(columns="rank")
-            .equals(frame.astype({"score": "float32"}))
+            read_run(path).frame().drop(columns="rank").equals(frame.astype({"score": "float32"}))
         )
     for column, values in (
         ("query_id", 1.5),
@@ -440,9 +437,9 @@ def test_anybodys_parquet_is_read_and_its_faults_are_named(tmp_path):
     ):
         frame.assign(**{column: values}).to_parquet(path)
         with pytest.raises(InputError, match=f"{path}.*{column}"):
-            regimes.read_run(path)
+            read_run(path)
     with pytest.raises(InputError, match="no such file"):
-        regimes.read_run(tmp_path / "none.parquet")
+        read_run(tmp_path / "none.parquet")
 
 
 def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
@@ -456,7 +453,7 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
     )
     qrels = pd.DataFrame({"query_id": ["p", "q", "r"], "doc_id": "a", "relevance": 1})
     for name in ("a.json", "a.jsonl"):
-        run = regimes.read_run(tmp_path / name)
+        run = read_run(tmp_path / name)
         assert run.query_ids == ["p", "q", "r"] and run.offsets.tolist() == [0, 0, 1, 1]
         assert per_query(run, qrels, ["RR"])["RR"].tolist() == [0, 1, 0]
 
@@ -530,7 +527,7 @@ def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, pr
 def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=f"{name}.*{part}"):
-        regimes.read_run(tmp_path / name)
+        read_run(tmp_path / name)
 
 
 @pytest.mark.parametrize("end", ["run", "json", "jsonl", "parquet", "csv"])
@@ -539,7 +536,7 @@ def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, caps
     line.
     """
     written(spec, store, "restrain", "out", size=12)
-    given, path = regimes.Given.open(Path("out")), tmp_path / f"a.{end}"
+    given, path = SplitFolder.open(Path("out")), tmp_path / f"a.{end}"
     ids = given.queries["query_id"].tolist()
     hits = {query_id: {f"p-{query_id}": 1.0} if query_id != ids[3] else {} for query_id in ids}
     rows = [(query_id, *hit) for query_id, found in hits.items() for hit in found.items()]
@@ -561,7 +558,7 @@ def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, caps
             json.dumps({"query_id": one, "results": results}) for one, results in found.items()
         ]
         path.write_text("\n".join(lines) + "\n")
-    values = regimes.values_of(path, given, ["RR@10"]).set_index("query_id")["value"]
+    values = values_of_run(path, given, ["RR@10"]).set_index("query_id")["value"]
     assert values[ids[3]] == 0 and values.drop(ids[3]).eq(1).all() and len(values) == len(ids)
     told = f"{path}: 1 of 24 test queries without a hit ({ids[3]!r})"
     assert told in capsys.readouterr().err
@@ -574,12 +571,12 @@ def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, caps
         tmp_path / "none.csv", index=False
     )
     with pytest.raises(InputError, match="none.csv: a hit for none of 24 test queries"):
-        regimes.values_of(tmp_path / "none.csv", given, ["RR@10"])
+        values_of_run(tmp_path / "none.csv", given, ["RR@10"])
 
 
 def test_a_run_that_is_missing_is_named_by_its_file(spec, store, tmp_path, capsys):
     written(spec, store, "shift", "out", attribute="column:topic")
-    given = regimes.Given.open(Path("out"))
+    given = SplitFolder.open(Path("out"))
     write_runs(spec, tmp_path, given, lambda *_: 0.5)
     (tmp_path / "without-sky.2.run").unlink()
     asked = [
@@ -608,7 +605,7 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_is_computed(
 
     monkeypatch.setattr(type(store), "build", never)
     monkeypatch.setattr("interextra.own.audit.audit", never)
-    monkeypatch.setattr("interextra.own.given.measured", never)
+    monkeypatch.setattr("interextra.own.values.values_of_runs", never)
     commands = {
         "split": ["split", "restrain", "--collection", spec, "--size", "6", "--out"],
         "audit": ["audit", "--train", spec, "--test", spec, "--out"],
@@ -649,24 +646,24 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
             own.split_of(protocol, spec, own.DEFAULTS | {changed: 3})
     written(spec, store, "restrain", "out", size=12)
     (tmp_path / "runs").mkdir()
-    given = regimes.Given.open(Path("out"))
+    given = SplitFolder.open(Path("out"))
     made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     missing = "2 runs are missing: 'runs/extrapolation-12.trec'"
     for refused, pattern in (("{part}", "runs/x.run"), (missing, "runs/{part}.trec")):
         with pytest.raises(InputError, match=refused):
-            regimes.measured(given, pattern, ["RR@10"])
+            values_of_runs(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()
     changed = pd.concat([frame, frame.head(1).assign(query_id="none")])
     RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
     with pytest.raises(InputError, match="1 queries are not test queries"):
-        regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+        values_of_runs(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
     write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     unknown = (
         made["interpolation-12", 1].frame().assign(doc_id=lambda rows: rows["doc_id"].str.upper())
     )
     RunFile.from_frame(unknown).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
     with pytest.raises(InputError, match="doc_ids are not in the collection"):
-        regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+        values_of_runs(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
     values = pd.DataFrame({"name": ["a", "b"], "qid": "x", "measure": "RR@10", "value": 0.5})
     for refused, table in (
         ("several systems", values),
@@ -676,14 +673,14 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     ):
         table.to_csv(tmp_path / "values.csv", index=False)
         with pytest.raises(InputError, match=refused):
-            regimes.values_of(tmp_path / "values.csv", given, ["nDCG@10"])
+            values_of_run(tmp_path / "values.csv", given, ["nDCG@10"])
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputError, match="empty.csv"):
-        regimes.values_of(tmp_path / "empty.csv", given, ["nDCG@10"])
+        values_of_run(tmp_path / "empty.csv", given, ["nDCG@10"])
     qrels = Path("out/test.qrels").read_text()
     Path("out/test.qrels").write_text(qrels.splitlines()[0] + "\n")
     with pytest.raises(InputError, match="test.qrels: was changed"):
-        regimes.Given.open(Path("out"))
+        SplitFolder.open(Path("out"))
     Path("out/test.qrels").write_text(qrels)
     for option, value in (
         ("--size", "-5"),
@@ -851,7 +848,7 @@ def test_a_query_to_which_every_passage_is_relevant_is_left_out_and_named(spec, 
     with pytest.raises(
         InputError, match="'sky-comet-0': no passage is left for a negative; give a larger set$"
     ):
-        Training.of(split, ["sky-comet-0"], 1, False)
+        TrainingSet.of(split, ["sky-comet-0"], 1, False)
 
 
 @pytest.fixture
@@ -972,13 +969,15 @@ def test_ids_of_every_odd_form_go_through_a_split_and_its_runs(house, store, tmp
         one for name in made["sets"] for one in load_from_disk(f"out/{name}/ids")["query_id"]
     }
     assert trained < set(ids["train"]) and len(trained) == 10
-    given = regimes.Given.open(Path("out"))
-    assert given.queries["query_id"].tolist() == ids["test"] and set(given.held) < set(ids["test"])
+    given = SplitFolder.open(Path("out"))
+    assert given.queries["query_id"].tolist() == ids["test"] and set(given.gate_ids) < set(
+        ids["test"]
+    )
     rows = [(one, one, 2.0) for one in ids["test"]] + [(one, "007", 1.0) for one in ids["test"]]
     frame = pd.DataFrame(rows, columns=["qid", "docno", "score"])
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_parquet(tmp_path / "a.parquet")
-    RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
+    RunFile.from_frame(frame.rename(columns=COLUMNS)).write_trec(tmp_path / "a.run")
     for end in ("csv", "parquet", "run"):
-        values = regimes.values_of(tmp_path / f"a.{end}", given, ["RR@10"])
+        values = values_of_run(tmp_path / f"a.{end}", given, ["RR@10"])
         assert values["value"].eq(1).all() and values["query_id"].tolist() == ids["test"]

@@ -14,7 +14,7 @@ from toy_topics import TOPICS
 import interextra as ix
 from interextra.cli import main
 from interextra.own import probe as module
-from interextra.own.given import Given
+from interextra.own.split_folder import SplitFolder
 from interextra.own.splitting import DEFAULTS, export, split_of
 from interextra.store import progress
 from interextra.store.errors import InputError
@@ -30,7 +30,7 @@ def given(spec, store):
     split = split_of("restrain", spec, options)
     store.build(split)
     export(split, store, Path("out"), options)
-    return Given.open(Path("out"))
+    return SplitFolder.open(Path("out"))
 
 
 def bags(texts):
@@ -66,14 +66,14 @@ class Searcher:
 def test_a_model_searches_by_what_it_can(given, store, model):
     store.build(given.bm25)
     first = given.read(given.bm25, store)
-    run = module.run_of(model, given, first)
+    run = module.rank_with(model, given, first)
     best = run.frame().query("rank == 1").set_index("query_id")["doc_id"]
     assert best.to_dict() == {query_id: f"p-{query_id}" for query_id in given.queries["query_id"]}
     path = Path("found.run")
     run.write_trec(path)
     frame = run.frame().rename(columns={"query_id": "qid", "doc_id": "docno"})
     for same in (run, path, str(path), frame[["qid", "docno", "score"]]):
-        assert module.run_of(same, given, first).frame().equals(run.frame())
+        assert module.rank_with(same, given, first).frame().equals(run.frame())
 
 
 class Ragged:
@@ -87,7 +87,7 @@ class Ragged:
 )
 def test_what_can_do_nothing_is_one_message(given, model, message):
     with pytest.raises(InputError, match=message):
-        module.run_of(model, given, None)
+        module.rank_with(model, given, None)
 
 
 def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):

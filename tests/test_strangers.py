@@ -10,7 +10,7 @@ from toy_own import written
 
 from interextra.cli import main
 from interextra.own import splitting as own
-from interextra.own.given import Given
+from interextra.own.split_folder import SplitFolder
 from interextra.store.errors import InputError
 from interextra.store.files import sha256
 
@@ -86,8 +86,11 @@ def test_a_split_by_one_s_own_code_is_opened_where_the_user_names_it(spec, store
     written(spec, store, "shift", "out", attribute="topic=python:stranger:rule/sky/stone", n_test=2)
     assert code.exists()
     with pytest.raises(InputError, match="name it yourself"):
-        Given.open(Path("out"))
-    assert Given.open(Path("out"), "python:stranger:rule").sets == ["without-sky", "without-stone"]
+        SplitFolder.open(Path("out"))
+    assert SplitFolder.open(Path("out"), "python:stranger:rule").sets == [
+        "without-sky",
+        "without-stone",
+    ]
     was, file = sha256("stranger.py"), Path("stranger.py")
     file.write_text(RULE + "# another one\n")
     asked = [

@@ -36,7 +36,7 @@ from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.overlap.annotation import SHEET, read_sheet
-from interextra.own.given import read_run
+from interextra.own.run_files import read_run
 from interextra.papers.released import read_qrels_json
 from interextra.store import InputError
 

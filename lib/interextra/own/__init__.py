@@ -1,0 +1,1 @@
+"""What an engineer does with a retriever of their own: audit, split, regimes, probe."""

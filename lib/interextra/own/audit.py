@@ -1,10 +1,12 @@
-"""Notebook 12: an audit of a user's training and test queries says, without a model, what was seen
-before.
+"""Notebook 12: an audit of a user's training and test queries.
+
+It says, without a model, what was seen before.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from interextra.data.collection import Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import normalised
-from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
+from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
 from interextra.overlap.text import text_jaccard, tokens
@@ -24,6 +26,7 @@ from interextra.store import InputError, offenders, write_text
 NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
+BLOCK = 64  # texts whose words are compared with those of all training texts at once
 COLUMNS = {
     "query": ("anchor", "query", "question"),
     "positive": ("positive", "answer", "passage", "document"),
@@ -31,7 +34,7 @@ COLUMNS = {
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
 
 
-class Asked(NamedTuple):
+class Side(NamedTuple):
     """The queries of one side of an audit, with what is relevant to them."""
 
     name: str  # of the data set
@@ -44,258 +47,391 @@ class Asked(NamedTuple):
     @property
     def has_texts(self) -> bool:
         """Whether the texts of its relevant passages are there; so they are where it has none."""
-        return self.qrels is None or self.known_by == TEXT or self.passages is not None
+        if self.qrels is None or self.known_by == TEXT:
+            return True
+        return self.passages is not None
 
-    def by_text(self) -> "Asked":
-        """With relevant passages known by their texts, `normalised`: a copy under another id is the
-        same passage.
+    def by_text(self) -> "Side":
+        """Return the side with relevant passages known by their texts, `normalised`.
+
+        A copy of a passage under another id is then the same passage.
+
+        Raises
+        ------
+        InputError
+            The texts are not there, or the collection lacks a judged passage.
         """
         if self.qrels is None:
             return self
-        if self.known_by == TEXT:
-            return self._replace(
-                qrels=self.qrels.assign(doc_id=self.qrels["doc_id"].map(normalised))
-            )
+        doc_ids = self.qrels["doc_id"]
+        texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
+        known_by_text = self.qrels.assign(doc_id=list(map(normalised, texts)))
+        return self._replace(qrels=known_by_text, known_by=TEXT)
+
+    def _texts(self, doc_ids: pd.Series) -> list[str]:
+        """Return the texts of judged passages."""
         if self.passages is None:
             raise InputError(
-                f"{self.name}: passages known by id, those of the other side by text; give a collection"
+                f"{self.name}: passages known by id, those of the other side by text; "
+                "give a collection"
             )
-        rows = np.asarray(self.passages.rows(self.qrels["doc_id"].tolist()))
-        if unknown := self.qrels["doc_id"][rows < 0].unique().tolist():
+        rows = np.asarray(self.passages.rows(doc_ids.tolist()))
+        unknown = doc_ids[rows < 0].unique().tolist()
+        if unknown:
             raise InputError(
                 f"{self.name}: judges {len(unknown)} passages that it lacks: {offenders(unknown)}"
             )
-        texts = list(map(normalised, self.passages.texts(rows)))
-        return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
+        return self.passages.texts(rows)
 
     def holds(self, passages: pd.Series) -> pd.Series:
-        """Which of these relevant passages, as the qrels name them, a training on this side can
-        draw.
-        """
+        """Return which of these passages, as the qrels name them, a training here can draw."""
         if self.known_by != TEXT:
             return pd.Series(self.passages.rows(passages) >= 0, passages.index)
-        wanted, found = set(passages), set()
+        wanted = set(passages)
+        held: set[str] = set()
         for _, texts in self.passages.batches(BATCH):
-            found |= wanted.intersection(map(normalised, texts))
-        return passages.isin(found)
+            held |= wanted.intersection(map(normalised, texts))
+        return passages.isin(held)
 
 
 class Audit(NamedTuple):
+    """What of the test queries was seen in training, and what to drop for a clean split."""
+
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    pairs: (
-        pd.DataFrame
-    )  # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
-    test_queries: list[
-        str
-    ]  # to drop for a clean split: near-duplicates, and those that share a relevant passage
+    # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
+    pairs: pd.DataFrame
+    # to drop for a clean split: near-duplicates, and those that share a relevant passage
+    test_queries: list[str]
     train_queries: list[str]  # to drop instead
 
 
-def read(given: str, split: str) -> Asked:
-    """The queries of SPEC or SPEC@SPLIT (else of `split`), QUERIES.tsv or QUERIES.tsv,QRELS,
-    datasets:FOLDER.
+def read(spec: str, split: str) -> Side:
+    """Read the queries of one side.
 
-    A `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is
-    known by its text. InputError: no such file, folder, column or split.
+    Parameters
+    ----------
+    spec : str
+        SPEC or SPEC@SPLIT of a collection, QUERIES.tsv or QUERIES.tsv,QRELS, or datasets:FOLDER. A
+        `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is
+        known by its text.
+    split : str
+        Of a spec that names none.
+
+    Raises
+    ------
+    InputError
+        No such file, folder, column or split.
     """
-    place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given, re.DOTALL).groups(default="")
-    (path, _, qrels), split = place.partition(","), named or split
+    place = spec
+    named_split = re.search(r"@([\w-]+)\Z", spec)
+    if named_split:
+        place = spec[: named_split.start()]
+        split = named_split[1]
+    path, _, qrels_path = place.partition(",")
     if Path(path).is_file():
-        queries, judged = read_queries_tsv(path), read_qrels(qrels) if qrels else None
-        judged = judged if judged is None else judged[judged["query_id"].isin(queries["query_id"])]
-        if judged is not None and judged.empty:
-            raise InputError(f"{qrels}: judges none of the queries of {path}")
-        return Asked(path, queries, judged)
+        return _read_files(path, qrels_path)
     if ":" not in path and path.endswith((".tsv", ".txt", ".gz")):
         raise InputError(f"{path}: no such file; check the path")
     if place.startswith("datasets:"):
-        return _of_datasets(place.removeprefix("datasets:"), split)
-    found = open_collection(place)
-    queries, is_gathered = found.queries(split), isinstance(found, QuerySets) and split == "train"
-    judged = gather_training_qrels(data_folder()) if is_gathered else found.qrels(split)
-    return Asked(found.name, queries, judged, found.passages or None, found.fingerprint)
+        return _read_datasets(place.removeprefix("datasets:"), split)
+    return _read_collection(place, split)
 
 
-def _of_datasets(folder: str, split: str) -> Asked:
-    from datasets import DatasetDict, load_from_disk
+def _read_files(path: str, qrels_path: str) -> Side:
+    """Read a file of queries, and what a file of qrels, if one is named, says of them."""
+    queries = read_queries_tsv(path)
+    if not qrels_path:
+        return Side(path, queries, qrels=None)
+    qrels = read_qrels(qrels_path)
+    qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    if qrels.empty:
+        raise InputError(f"{qrels_path}: judges none of the queries of {path}")
+    return Side(path, queries, qrels)
 
+
+def _read_collection(spec: str, split: str) -> Side:
+    """Read a split of a collection; the training qrels of MS MARCO are gathered."""
+    collection = open_collection(spec)
+    queries = collection.queries(split)
+    if isinstance(collection, QuerySets) and split == "train":
+        qrels = gather_training_qrels(data_folder())
+    else:
+        qrels = collection.qrels(split)
+    passages = collection.passages or None
+    return Side(collection.name, queries, qrels, passages, collection.fingerprint)
+
+
+def _read_datasets(folder: str, split: str) -> Side:
+    """Read a folder of `datasets`; queries are numbered by their texts."""
+    data = _load_datasets(folder, split)
+    query, positive = _columns(data.column_names, folder)
     try:
-        data = load_from_disk(folder)
-    except Exception as error:  # whatever the library raises on files that are none of its own
-        raise _unreadable(folder, error) from None
-    if isinstance(data, DatasetDict):
-        if split not in data:
-            raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
-        data = data[split]
-    found = {
-        what: next((name for name in names if name in data.column_names), "")
-        for what, names in COLUMNS.items()
-    }
-    if not all(found.values()):
-        wanted = " and ".join("/".join(names) for names in COLUMNS.values())
-        raise InputError(
-            f"datasets:{folder}: columns {offenders(data.column_names)}; it needs {wanted}"
-        )
-    try:
-        frame = data.select_columns(list(found.values())).to_pandas()
+        frame = data.select_columns([query, positive]).to_pandas()
     except Exception as error:  # damaged rows are met only here
         raise _unreadable(folder, error) from None
     is_text = frame.map(lambda value: isinstance(value, str)).all(axis=1)
     if frame.empty or not is_text.all():
         rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
         raise InputError(
-            f"datasets:{folder}: each row needs a text in {' and '.join(found.values())}; rows: {rows}"
+            f"datasets:{folder}: each row needs a text in {query} and {positive}; rows: {rows}"
         )
-    rows = pd.DataFrame(
-        {"text": frame[found["query"]], "doc_id": frame[found["positive"]], "relevance": 1}
-    )
-    rows["query_id"] = pd.factorize(rows["text"])[0].astype(str)
-    queries, qrels = (
-        rows[names].drop_duplicates(ignore_index=True)
-        for names in (["query_id", "text"], QRELS_COLUMNS)
-    )
-    return Asked(folder, queries, qrels, known_by=TEXT)
+    pairs = pd.DataFrame({"text": frame[query], "doc_id": frame[positive]})
+    query_numbers, _ = pd.factorize(pairs["text"])
+    pairs["query_id"] = query_numbers.astype(str)
+    queries = pairs[["query_id", "text"]].drop_duplicates(ignore_index=True)
+    qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
+    return Side(folder, queries, qrels.assign(relevance=1), known_by=TEXT)
+
+
+def _load_datasets(folder: str, split: str) -> Any:
+    """Return the `Dataset` of a folder, or of its split where it has splits."""
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        data = load_from_disk(folder)
+    except Exception as error:  # whatever the library raises on files that are none of its own
+        raise _unreadable(folder, error) from None
+    if not isinstance(data, DatasetDict):
+        return data
+    if split not in data:
+        raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
+    return data[split]
+
+
+def _columns(names: list[str], folder: str) -> list[str]:
+    """Return the column of queries and that of positives."""
+    columns = []
+    for known in COLUMNS.values():
+        present = [name for name in known if name in names]
+        if not present:
+            wanted = " and ".join("/".join(known) for known in COLUMNS.values())
+            raise InputError(f"datasets:{folder}: columns {offenders(names)}; it needs {wanted}")
+        columns.append(present[0])
+    return columns
 
 
 def _unreadable(folder: str, error: Exception) -> InputError:
-    told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    """Return the one line about a folder that `datasets` cannot read."""
+    message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     return InputError(
-        f"datasets:{folder}: cannot be read ({told}); give a folder of `save_to_disk`"
+        f"datasets:{folder}: cannot be read ({message}); give a folder of `save_to_disk`"
     )
 
 
-def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
-    """What of the test queries was seen in training: their words, their relevant passages, their
-    answers as negatives.
+def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> Audit:
+    """Say what of the test queries was seen in training.
 
-    encoder : finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the
-    training queries. near : share of common words (Jaccard) from which a neighbour is a
-    near-duplicate; equal words always are.
+    Seen are their words, their relevant passages, or their answers as negatives: an exposed answer
+    is a passage of training, but relevant to no training query, so that it can only be a negative.
+    Zero-shot queries have no near-duplicate and share no relevant passage; MTEB's flag compares
+    names of data sets.
 
-    An exposed answer is a passage of training, but relevant to no training query: it can only be a
-    negative. Zero-shot queries have no near-duplicate and share no relevant passage; MTEB's flag
-    compares names of data sets.
+    Parameters
+    ----------
+    encoder : str
+        Finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the
+        training queries.
+    near : float
+        Share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words
+        always are.
     """
-    from statsmodels.stats.proportion import proportion_confint
-
-    for side in (train, test):
-        if not side.queries["text"].map(tokens).any():
-            raise InputError(
-                f"{side.name}: none of {len(side.queries)} queries holds a word; nothing can be compared"
-            )
-    kinds = (train.known_by, test.known_by)
-    is_foreign = kinds[0] != kinds[1] and (all(kinds) or TEXT in kinds)  # ids of two collections
-    if is_foreign or (
-        train.has_texts and test.has_texts
-    ):  # which also finds copies under other ids
+    _refuse_without_words(train)
+    _refuse_without_words(test)
+    if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
+    test_ids = test.queries["query_id"]
     pairs = neighbours(train.queries, test.queries, encoder)
     pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
-    alike = pairs[pairs["words"] >= near]
-    ids, texts = test.queries["query_id"], (part.queries["text"] for part in (test, train))
-    words, known = (
-        text.map(lambda one: " ".join(sorted(tokens(one)))) for text in texts
-    )  # a text's set of words
-    same = words.isin(known) & (words != "")
-    close, shared = same | ids.isin(alike["test_query_id"]), same & False
-    seen = known.isin(words[words != ""]) | near_duplicates(
-        train.queries["text"], alike["test_query"].unique(), near
-    )
-    to_drop = set(train.queries["query_id"][seen])
-    closest = pairs.drop_duplicates("test_query_id").sort_values(
-        ["words", "cosine"], ascending=False
-    )
-    counts = {"same words as a training query": same.sum()}
-    counts[f"near-duplicate of a training query (Jaccard {near:g} or more)"] = close.sum()
+    near_pairs = pairs[pairs["words"] >= near]
+    closest = pairs.drop_duplicates("test_query_id")
+    closest = closest.sort_values(["words", "cosine"], ascending=False)
+    test_words = test.queries["text"].map(_sorted_words)
+    train_words = train.queries["text"].map(_sorted_words)
+    is_same = test_words.isin(train_words) & (test_words != "")
+    is_near = is_same | test_ids.isin(near_pairs["test_query_id"])
+    is_repeated = train_words.isin(test_words) & (train_words != "")
+    near_texts = near_pairs["test_query"].unique()
+    is_repeated |= near_duplicates(train.queries["text"], near_texts, near)
+    to_drop = set(train.queries["query_id"][is_repeated])
+    counts = {
+        "same words as a training query": is_same.sum(),
+        f"near-duplicate of a training query (Jaccard {near:g} or more)": is_near.sum(),
+    }
+    is_shared = np.zeros(len(test_ids), bool)
     if train.qrels is not None and test.qrels is not None:
-        answers = test.qrels[test.qrels["query_id"].isin(ids)]
-        judged = answers.assign(
-            query_id="test " + answers["query_id"]
-        )  # the ids of both sides may coincide
-        grades = sorted(judged.loc[judged["relevance"] >= 1, "relevance"].unique())
-        for row in label_overlap(judged, train.qrels, grades or [1]).itertuples():
-            what = f"shares {row.min_shared} or more passages of relevance {row.relevance_threshold} or more"
-            counts[what] = row.n_overlapping
-        passages = ids.radd("test ").map(shared_passages(judged, train.qrels, [1])[1]).set_axis(ids)
-        shared, closest["shared"] = (
-            passages.gt(0).to_numpy(),
-            closest["test_query_id"].map(passages),
-        )
-        answers = answers[answers["relevance"] >= 1]
-        taught = (
-            train.qrels[train.qrels["relevance"] >= 1]
-            if "relevance" in train.qrels
-            else train.qrels
-        )
-        to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
-        if train.passages is not None:
-            free = answers[~answers["doc_id"].isin(taught["doc_id"])]
-            drawable = free["query_id"][train.holds(free["doc_id"])]
-            counts["an answer is exposed: training can draw it as a negative only"] = (
-                drawable.nunique()
-            )
-    counts[ZERO_SHOT] = (~close & ~shared).sum()
-    shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
-    low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
-    shares = shares.assign(percent=100 * shares["n"] / shares["of"], low=100 * low, high=100 * high)
+        overlap = _passage_overlap(train, test)
+        counts |= overlap.counts
+        is_shared = overlap.n_shared.gt(0).to_numpy()
+        closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
+        to_drop |= overlap.train_ids
+    counts[ZERO_SHOT] = (~is_near & ~is_shared).sum()
     return Audit(
-        shares, closest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop)
+        shares=_shares(counts, len(test_ids)),
+        pairs=closest.reset_index(drop=True),
+        test_queries=test_ids[is_near | is_shared].tolist(),
+        train_queries=sorted(to_drop),
     )
+
+
+def _refuse_without_words(side: Side) -> None:
+    """Refuse queries none of which holds a word."""
+    if not side.queries["text"].map(tokens).any():
+        raise InputError(
+            f"{side.name}: none of {len(side.queries)} queries holds a word; "
+            "nothing can be compared"
+        )
+
+
+def _is_compared_by_text(train: Side, test: Side) -> bool:
+    """Return whether passages are the same by their texts, not by their ids.
+
+    They are where both sides have them, which also finds copies under other ids, and where the ids
+    are those of two collections.
+    """
+    if train.has_texts and test.has_texts:
+        return True
+    known_by = (train.known_by, test.known_by)
+    is_known = all(known_by) or TEXT in known_by
+    return is_known and train.known_by != test.known_by
+
+
+def _sorted_words(text: str) -> str:
+    """Return a text's set of words, as a key."""
+    return " ".join(sorted(tokens(text)))
+
+
+class _Overlap(NamedTuple):
+    """What training says of the relevant passages of the test queries."""
+
+    counts: dict[str, int]  # of test queries, by what they share
+    n_shared: pd.Series  # relevant passages in common with training, by test query
+    train_ids: set[str]  # training queries that share one
+
+
+def _passage_overlap(train: Side, test: Side) -> _Overlap:
+    """Compare the relevant passages of both sides."""
+    test_ids = test.queries["query_id"]
+    test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
+    answers = test_qrels[test_qrels["relevance"] >= 1]
+    # the ids of both sides may coincide
+    renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
+    counts = {}
+    levels = sorted(answers["relevance"].unique()) or [1]
+    for row in label_overlap(renamed, train.qrels, levels).itertuples():
+        level = row.relevance_threshold
+        what = f"shares {row.min_shared} or more passages of relevance {level} or more"
+        counts[what] = row.n_overlapping
+    n_shared = shared_passages(renamed, train.qrels, [1])[1]
+    taught = train.qrels
+    if "relevance" in taught:
+        taught = taught[taught["relevance"] >= 1]
+    is_shared = taught["doc_id"].isin(answers["doc_id"])
+    if train.passages is not None:
+        untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
+        exposed = untaught[train.holds(untaught["doc_id"])]
+        what = "an answer is exposed: training can draw it as a negative only"
+        counts[what] = exposed["query_id"].nunique()
+    return _Overlap(
+        counts,
+        n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
+        train_ids=set(taught["query_id"][is_shared]),
+    )
+
+
+def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
+    """Return the counts as shares of the test queries, with Wilson's 95 % intervals."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    shares = pd.DataFrame(counts.items(), columns=["what", "n"])
+    low, high = proportion_confint(shares["n"], n_queries, method="wilson")
+    shares["of"] = n_queries
+    shares["percent"] = 100 * shares["n"] / n_queries
+    shares["low"] = 100 * low
+    shares["high"] = 100 * high
+    return shares
 
 
 def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
-    """Which training texts have this share of their words in common with some test text:
-    bool[n_train].
+    """Return which training texts have the share `near` of their words in common with a test text.
+
+    The words of all are counted block by block of test texts: bool[n_train].
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    found = np.zeros(len(train), bool)
-    if len(test):
-        counts = CountVectorizer(analyzer=tokens, binary=True).fit_transform([*train, *test])
-        trained, sizes = counts[: len(train)], np.asarray(counts.sum(axis=1)).ravel()
-        for block in range(
-            len(train), counts.shape[0], 64
-        ):  # a block's products in memory, never all of them
-            asked = slice(block, block + 64)
-            shared = (trained @ counts[asked].T).tocoo()
-            both = sizes[shared.row] + sizes[asked][shared.col] - shared.data
-            found[shared.row[shared.data >= near * both]] = True
-    return found
+    is_near = np.zeros(len(train), bool)
+    if not len(test):
+        return is_near
+    vectorizer = CountVectorizer(analyzer=tokens, binary=True)
+    counts = vectorizer.fit_transform([*train, *test])
+    n_words = np.asarray(counts.sum(axis=1)).ravel()
+    n_train, n_texts = len(train), len(n_words)
+    train_counts = counts[:n_train]
+    # a block's products in memory, never all of them
+    for start in range(n_train, n_texts, BLOCK):
+        block = slice(start, start + BLOCK)
+        common = (train_counts @ counts[block].T).tocoo()
+        n_test_words = n_words[block]
+        n_total = n_words[common.row] + n_test_words[common.col]
+        is_alike = common.data >= near * (n_total - common.data)
+        is_near[common.row[is_alike]] = True
+    return is_near
 
 
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
-    """Nearest training queries of each test query: test_query_id, test_query, train_query_id,
-    train_query, cosine.
+    """Return the nearest training queries of each test query, the nearest first.
+
+    Returns
+    -------
+    DataFrame
+        test_query_id, test_query, train_query_id, train_query, cosine.
     """
     kind, option = encoder_of(encoder)
-    encode, found = kind(option, train["text"].tolist()).encode_queries, []
-    for side, part in (("test", test), ("train", train)):
-        vectors = encode(part["text"].tolist())
-        directed = (
-            np.linalg.norm(vectors, axis=1) > 0
-        )  # others, as of words that LSA does not know, have no neighbour
-        columns = {"query_id": f"{side}_query_id", "text": f"{side}_query"}
-        found.append((vectors[directed], part.loc[directed, [*columns]].rename(columns=columns)))
-    (asked, test), (pool, train) = found
-    if not len(asked) or not len(pool):
-        return pd.concat([test[:0], train[:0]], axis=1).assign(cosine=0.0)
-    cosines, rows = nearest(asked, pool, NEIGHBOURS)
-    pairs = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
-    return pd.concat([part.reset_index(drop=True) for part in pairs], axis=1).assign(
-        cosine=cosines.ravel()
-    )
+    encode = kind(option, train["text"].tolist()).encode_queries
+    test_vectors, test = _encoded(encode, test, "test")
+    train_vectors, train = _encoded(encode, train, "train")
+    if test.empty or train.empty:
+        no_pairs = pd.concat([test[:0], train[:0]], axis=1)
+        return no_pairs.assign(cosine=0.0)
+    cosines, train_rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
+    n_neighbours = train_rows.shape[1]
+    test_rows = np.arange(len(test)).repeat(n_neighbours)
+    test_side = test.iloc[test_rows].reset_index(drop=True)
+    train_side = train.iloc[train_rows.ravel()].reset_index(drop=True)
+    pairs = pd.concat([test_side, train_side], axis=1)
+    return pairs.assign(cosine=cosines.ravel())
+
+
+def _encoded(
+    encode: Callable[[list[str]], np.ndarray],
+    queries: pd.DataFrame,
+    side: str,
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return the vectors of the queries, and the queries with the side in the names of columns.
+
+    A query without a direction, as of words that LSA does not know, has no neighbour: it is left
+    out.
+    """
+    vectors = encode(queries["text"].tolist())
+    has_direction = np.linalg.norm(vectors, axis=1) > 0
+    kept = queries.loc[has_direction, ["query_id", "text"]]
+    kept.columns = [f"{side}_query_id", f"{side}_query"]
+    return vectors[has_direction], kept
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
-    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt (a query_id a line); returns
-    their paths.
+    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt; return their paths.
+
+    The last two have a query_id a line.
     """
     files = {
-        f"{name}.csv": getattr(found, name).to_csv(index=False, float_format="%.6g")
-        for name in found._fields[:2]
+        "shares.csv": found.shares.to_csv(index=False, float_format="%.6g"),
+        "pairs.csv": found.pairs.to_csv(index=False, float_format="%.6g"),
+        "drop_test.txt": _lines(found.test_queries),
+        "drop_train.txt": _lines(found.train_queries),
     }
-    for side in ("test", "train"):
-        files[f"drop_{side}.txt"] = "".join(
-            f"{query_id}\n" for query_id in getattr(found, f"{side}_queries")
-        )
     return [write_text(folder / name, text) for name, text in files.items()]
+
+
+def _lines(query_ids: list[str]) -> str:
+    """Return a text of a query_id a line."""
+    return "".join(f"{query_id}\n" for query_id in query_ids)

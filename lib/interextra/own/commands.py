@@ -1,5 +1,6 @@
-"""The commands `audit`, `split`, `regimes`, `probe`, see notebook 12; what they need is loaded when
-they run.
+"""The commands `audit`, `split`, `regimes`, `probe`, see notebook 12.
+
+What they need is loaded when they run.
 """
 
 import json
@@ -7,130 +8,198 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from interextra.store import Cell, InputError, Store
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from interextra.data.runs import RunFile
+    from interextra.own.regimes import Report
+
+REPORTED = [
+    "queries",
+    "measure",
+    "interpolation",
+    "extrapolation",
+    "change",
+    "low",
+    "high",
+    "detects",
+    "n_queries",
+]
+
 
 def audit(args: Namespace) -> None:
+    """Count the test queries that were seen in training; write and print what was found."""
     from interextra.own import audit as auditing
-    from interextra.own import splitting as own
+    from interextra.own.splitting import refuse_place
 
-    own.refuse_place(Path(args.out))
-    sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
-    found = auditing.audit(*sides, args.encoder, args.near)
-    named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
-    pairs = found.pairs[["test_query", "train_query", "words", "cosine"]].head(5)
-    told = [found.shares.to_string(index=False, float_format="%.1f")]
-    told += [
-        f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe most similar pairs:"
+    out = Path(args.out)
+    refuse_place(out)
+    train = auditing.read(args.train, "train")
+    test = auditing.read(args.test, "test")
+    found = auditing.audit(train, test, args.encoder, args.near)
+    by_name = "not zero-shot" if train.name == test.name else "zero-shot"
+    columns = ["test_query", "train_query", "words", "cosine"]
+    pairs = found.pairs[columns].head(5)
+    lines = [
+        found.shares.to_string(index=False, float_format="%.1f"),
+        f"By the names of the data sets, as MTEB's flag has it: {by_name}.\n",
+        "The most similar pairs:",
+        pairs.to_string(index=False, float_format="%.2f", max_colwidth=50),
     ]
-    told += [pairs.to_string(index=False, float_format="%.2f", max_colwidth=50)]
-    paths = auditing.write(found, Path(args.out))
-    _print(told, paths, args.json and {"shares": found.shares.to_dict("records"), "by_name": named})
+    paths = auditing.write(found, out)
+    if args.json:
+        shares = found.shares.to_dict("records")
+        _print_json({"shares": shares, "by_name": by_name}, paths)
+    else:
+        _print_lines(lines, paths)
 
 
 def split(store: Store, args: Namespace) -> None:
-    from interextra.own import splitting as own
+    """Write a split for a trainer of the user's, and print what is in it."""
+    from interextra.own import splitting
 
-    divided = own.split_of(args.protocol, args.collection, vars(args))
-    own.refuse_existing(Path(args.out))
-    store.build(divided)
-    made = own.export(divided, store, Path(args.out), vars(args))
-    for name, counts in made["sets"].items():
-        print(
-            f"{args.out}/{name}: {counts['queries']:,} training queries, {counts['pairs']:,} pairs"
-        )
-    told = f"{made['n_test']:,} test queries, {made['n_gate']:,} for the lead over a baseline"
-    print(f"{args.out}/test.tsv: {told}. Search them with the model of each set.")
+    out = Path(args.out)
+    options = vars(args)
+    made = splitting.split_of(args.protocol, args.collection, options)
+    splitting.refuse_existing(out)
+    store.build(made)
+    manifest = splitting.export(made, store, out, options)
+    for name, counts in manifest["sets"].items():
+        n_queries = f"{counts['queries']:,} training queries"
+        n_pairs = f"{counts['pairs']:,} pairs"
+        print(f"{args.out}/{name}: {n_queries}, {n_pairs}")
+    n_test = f"{manifest['n_test']:,} test queries"
+    n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
+    print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
 
 
 def regimes(store: Store, args: Namespace) -> None:
-    from interextra.measures.evaluate import check
-    from interextra.own import splitting as own
-    from interextra.own.given import BM25, Given, measured, nearest, values_of
-    from interextra.own.regimes import refuse_first, report, write
+    """Measure runs on a split in both regimes; write and print the report."""
+    from interextra.own import regimes as reporting
+    from interextra.own.split_folder import SplitFolder
+    from interextra.own.splitting import refuse_place
+    from interextra.own.values import BM25, values_of_run, values_of_runs
 
-    own.refuse_place(Path(args.out))
-    check(args.measures)
-    refuse_first(args.measures[0])
-    given, asked = Given.open(Path(args.split), args.attribute), (args.measures, not args.skip_own)
-    near = nearest(given, args.encoder)
-    values = measured(given, args.runs, *asked)
-    if not args.baseline:
-        store.build(given.bm25)
-    rival = values_of(
-        Path(args.baseline) if args.baseline else given.read(given.bm25, store), given, *asked
+    out = Path(args.out)
+    refuse_place(out)
+    reporting.refuse_measures(args.measures)
+    folder = SplitFolder.open(Path(args.split), args.attribute)
+    nearest = reporting.nearest_training_queries(folder, args.encoder)
+    values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
+    if args.baseline:
+        baseline_run: Path | RunFile = Path(args.baseline)
+    else:
+        store.build(folder.bm25)
+        baseline_run = folder.read(folder.bm25, store)
+    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
+    report = reporting.report(
+        folder, values, baseline, nearest, args.margin, args.seed, args.n_boot
     )
-    found = report(given, values, rival, near, args.margin, args.seed, args.n_boot)
-    told = [text.replace(BM25, Path(args.baseline).stem or BM25) for text in found.told]
-    _print_report(write(Path(args.out), found._replace(told=told)), args.json)
+    name = Path(args.baseline).stem or BM25
+    sentences = [sentence.replace(BM25, name) for sentence in report.sentences]
+    report = report._replace(sentences=sentences)
+    _print_report(reporting.write(out, report), args.json)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
-    """`build`: computes some results, several at once."""
-    if not re.fullmatch(r"|cpu|cuda(:\d+)?", args.device):
-        raise InputError(f"--device {args.device}: write cpu, cuda or cuda:NUMBER")
-    if args.device not in ("", "cuda"):  # before torch is loaded
-        os.environ["CUDA_VISIBLE_DEVICES"] = args.device.removeprefix("cpu").removeprefix("cuda:")
-    from interextra.own import probe as module
-    from interextra.own import splitting as own
+    """Train on each set of a split and print the report; `build` computes several results."""
+    _choose_device(args.device)
+    from interextra.own import probe as probing
+    from interextra.own import splitting
 
-    recipe = module.recipe_of(
+    options = vars(args)
+    recipe = probing.recipe_of(
         args.model, args.model_revision, args.recipe, args.batch_size, args.spare
     )
-    divided = own.split_of(args.protocol, args.collection, vars(args))
-    train, names = (
-        module.trainer(recipe, divided, own.gate_of(vars(args), divided.pool.source)),
-        own.sets_of(divided),
-    )
-    runs = [train(Path(name), seed) for name in names for seed in args.seeds]
-    cells = store.missing(runs)
-    seconds, size = (
-        sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes")
-    )
-    told = f"{len(names)} training sets, {len(args.seeds)} trainings of each; {len(cells)} results to compute"
+    divided = splitting.split_of(args.protocol, args.collection, options)
+    gate = splitting.gate_of(options, divided.pool.source)
+    train = probing.trainer(recipe, divided, gate)
+    set_names = splitting.sets_of(divided)
+    runs: list[Cell] = [train(Path(name), seed) for name in set_names for seed in args.seeds]
     print(
-        f"{told}: about {seconds:,.0f} s of one core or GPU, {size:,.0f} MB",
+        f"{len(set_names)} training sets, {len(args.seeds)} trainings of each;",
+        _cost(store.missing(runs)),
         file=sys.stderr,
         flush=True,
     )
     if args.check:
-        print(module.check(recipe, divided))
+        print(probing.check(recipe, divided))
         return
-    named = (*own.DEFAULTS, "collection", "protocol", "seeds", "measures", "margin", "n_boot")
-    p = {name: value for name, value in vars(args).items() if name in named}
-    p |= {"out": args.output_folder, "predictions": args.prediction_folder, "store": store}
-    found = module.probe(
-        train, compute=lambda cell: build(runs) if cell in runs else store.build(cell), **p
+
+    def compute(cell: Cell) -> None:
+        """Compute a result; the trainings side by side."""
+        if cell in runs:
+            build(runs)
+        else:
+            store.build(cell)
+
+    report = probing.probe(
+        train,
+        args.collection,
+        args.protocol,
+        seeds=args.seeds,
+        measures=args.measures,
+        out=args.output_folder,
+        predictions=args.prediction_folder,
+        store=store,
+        compute=compute,
+        margin=args.margin,
+        n_boot=args.n_boot,
+        **{name: options[name] for name in splitting.DEFAULTS if name in options},
     )
-    _print_report(found, args.json)
+    _print_report(report, args.json)
 
 
-def _print_report(found, as_json: bool) -> None:
-    columns = [
-        "queries",
-        "measure",
-        "interpolation",
-        "extrapolation",
-        "change",
-        "low",
-        "high",
-        "detects",
-        "n_queries",
-    ]
-    told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
-    changes, claims = (
-        json.loads(one.to_json(orient="records")) for one in (found.changes, found.claims)
-    )  # NaN: null
-    _print(
-        told,
-        found.files,
-        as_json and {"regimes": changes, "claims": claims, "sentences": found.told},
+def _cost(cells: Sequence[Cell]) -> str:
+    """Return how many results there are to compute, and about what they cost."""
+    seconds = sum(cell.seconds() for cell in cells)
+    megabytes = sum(cell.megabytes() for cell in cells)
+    return (
+        f"{len(cells)} results to compute: "
+        f"about {seconds:,.0f} s of one core or GPU, {megabytes:,.0f} MB"
     )
 
 
-def _print(told: list[str], paths: list[Path], as_json: dict | bool) -> None:
-    files = list(map(str, paths))
-    print(json.dumps(as_json | {"files": files}) if as_json else "\n".join([*told, "", *files]))
+def _choose_device(device: str) -> None:
+    """Hide the GPUs that are not asked for, which must be done before torch is loaded."""
+    if not re.fullmatch(r"|cpu|cuda(:\d+)?", device):
+        raise InputError(f"--device {device}: write cpu, cuda or cuda:NUMBER")
+    if device not in ("", "cuda"):
+        number = "" if device == "cpu" else device.removeprefix("cuda:")
+        os.environ["CUDA_VISIBLE_DEVICES"] = number
+
+
+def _print_report(report: "Report", as_json: bool) -> None:
+    """Print the changes and the claims of a report, and its files."""
+    if as_json:
+        found = {
+            "regimes": _records(report.changes),
+            "claims": _records(report.claims),
+            "sentences": report.sentences,
+        }
+        _print_json(found, report.files)
+    else:
+        table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
+        _print_lines([*report.sentences, "", table], report.files)
+
+
+def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a table, with null for NaN."""
+    return json.loads(table.to_json(orient="records"))
+
+
+def _print_json(found: dict[str, Any], paths: Sequence[Path]) -> None:
+    """Print what was found for a program."""
+    files = [str(path) for path in paths]
+    print(json.dumps(found | {"files": files}))
+
+
+def _print_lines(lines: Sequence[str], paths: Sequence[Path]) -> None:
+    """Print what was found, and below it the files."""
+    print("\n".join([*lines, "", *map(str, paths)]))

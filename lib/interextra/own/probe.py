@@ -1,5 +1,6 @@
-"""Notebook 12: a training of the user's on each set of a split, and what its models say of both
-regimes.
+"""Notebook 12: a training of the user's on each set of a split.
+
+What its models say of both regimes is reported.
 """
 
 import itertools
@@ -15,8 +16,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from interextra.data.queries import Part
-from interextra.data.runs import RunFile
-from interextra.measures.evaluate import check as check_measures
+from interextra.data.runs import COLUMNS, RunFile
 from interextra.models.architectures.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, changed, load_recipe
@@ -24,29 +24,23 @@ from interextra.models.retriever import Encoder
 from interextra.models.search import hybrid
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
-from interextra.own import regimes
-from interextra.own import splitting as own
-from interextra.own.given import (
-    COLUMNS,
-    Given,
-    nearest,
-    of_hits,
-    of_training,
-    read_run,
-    together,
-    values_of,
-)
+from interextra.own import regimes, splitting
 from interextra.own.options import refuse_numbers
+from interextra.own.run_files import read_run, run_of_hits
+from interextra.own.split_folder import SplitFolder
+from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
 from interextra.stats.effects import detectable
 from interextra.store import Cell, InputError, Store, offenders
 
-DEPTH, RERANKED, BLOCK = (
-    1000,
-    100,
-    8192,
-)  # passages in a run, of BM25 that a `predict` orders, encoded at once
-CAN = "encode_query and encode_document, encode(list[str]), predict(pairs), or search({query_id: text})"
+DEPTH = 1000  # passages in a run
+RERANKED = 100  # passages of BM25 that a `predict` orders
+BLOCK = 8192  # passages encoded at once
+N_CHECKED = 10  # queries and passages of `check`
+CAN = (
+    "encode_query and encode_document, encode(list[str]), predict(pairs), "
+    "or search({query_id: text})"
+)
 
 
 def probe(
@@ -63,134 +57,234 @@ def probe(
     n_boot: int = 10_000,
     **options: Any,
 ) -> regimes.Report:
-    """Train on each set of a split with each seed, search its test queries, and report: a
-    `cross_validate`.
+    """Train on each set of a split with each seed, search its test queries, and report.
 
-    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`,
-    and exposed.txt,
-        what to exclude from negatives; beside it lie the data sets `queries` and `corpus` (see
-        `formats`). A model can one of `CAN`; a run: a cell to compute, `RunFile`, file, frame (qid,
-        docno, score), {query_id: {doc_id: score}}.
-    protocol, options : of `own.split_of` and `own.export`, see `own.DEFAULTS`. out : the split and
-    the report go there, the models' runs too, or into `predictions`. store, compute : where results
-    are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
+    It is for regimes what scikit-learn's `cross_validate` is for folds.
+
+    Parameters
+    ----------
+    train : callable
+        f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and
+        exposed.txt, what to exclude from negatives; beside it lie the data sets `queries` and
+        `corpus` (see `formats`). A model can one of `CAN`; a run: a cell to compute, `RunFile`,
+        file, frame (qid, docno, score), {query_id: {doc_id: score}}.
+    collection : str
+        Its spec.
+    seeds, measures
+        A training of each set per seed; the claims are of the first measure.
+    protocol, options
+        Of `splitting.split_of` and `splitting.export`, see `splitting.DEFAULTS`.
+    out : path
+        The split and the report go there, the models' runs too, or into `predictions`.
+    store, compute
+        Where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
+    margin, seed, n_boot
+        See `regimes.report`.
+
+    Raises
+    ------
+    InputError
+        What can be refused is refused before the first training.
     """
-    check_measures(measures)
-    regimes.refuse_first(measures[0])
+    regimes.refuse_measures(measures)
+    _refuse_arguments(train, options)
+    options = splitting.DEFAULTS | options
+    out = Path(out)
+    run_folder = Path(predictions or out / "runs")
+    numbers = {"seeds": list(seeds), "margin": margin, "n_boot": n_boot}
+    refuse_numbers(Namespace(**options, **numbers))
+    splitting.refuse_place(out)
+    splitting.refuse_place(run_folder)
+    store = store or Store(out / "cells")
+    compute = compute or store.build
+    split = splitting.split_of(protocol, collection, options)
+    split_path = out / "split"
+    folder = _open_or_export(split_path, split, options, store, compute)
+    compute(folder.bm25)
+    first_stage = folder.read(folder.bm25, store)
+    baseline = values_of_run(first_stage, folder, measures)
+    _print_detectable(baseline, folder, measures[0])
+    nearest = regimes.nearest_training_queries(folder, options["encoder"])
+    suffix = _run_suffix(folder)
+    values = {}
+    for set_name, seed in itertools.product(folder.sets, seeds):
+        model = train(split_path / set_name, seed)
+        if isinstance(model, Run):
+            compute(model)
+            model = folder.read(model, store)
+        path = run_folder / f"{set_name}.{seed}{suffix}"
+        _write_run(rank_with(model, folder, first_stage), path)
+        values[set_name, str(seed)] = values_of_run(path, folder, measures)
+    joined = join_trainings(values, folder)
+    report = regimes.report(folder, joined, baseline, nearest, margin, options["seed"], n_boot)
+    return regimes.write(out, report)
+
+
+def _refuse_arguments(train: Any, options: Mapping[str, Any]) -> None:
+    """Refuse what is no training, and options that there are not."""
     if not callable(train):
         raise InputError(
             f"probe: train is {type(train).__name__}; give a function of a folder and a seed"
         )
-    if unknown := sorted(options.keys() - own.DEFAULTS.keys()):
+    unknown = sorted(options.keys() - splitting.DEFAULTS.keys())
+    if unknown:
         raise InputError(
-            f"probe: no option {offenders(unknown)}; there are {', '.join(own.DEFAULTS)}"
+            f"probe: no option {offenders(unknown)}; there are {', '.join(splitting.DEFAULTS)}"
         )
-    p, out = own.DEFAULTS | options, Path(out)
-    folder, runs, store = (
-        out / "split",
-        Path(predictions or out / "runs"),
-        store or Store(out / "cells"),
-    )
-    refuse_numbers(Namespace(**p, seeds=list(seeds), margin=margin, n_boot=n_boot))
-    for place in (out, runs):
-        own.refuse_place(place)
-    split, compute = own.split_of(protocol, collection, p), compute or store.build
-    if not folder.is_dir():
+
+
+def _open_or_export(
+    path: Path,
+    split: Split,
+    options: splitting.Options,
+    store: Store,
+    compute: Callable[[Cell], Any],
+) -> SplitFolder:
+    """Open the folder of a split, which is written where it is not there; refuse other options."""
+    if not path.is_dir():
         compute(split)
-        own.export(split, store, folder, p)
-    given = Given.open(folder, p["attribute"])
-    asked = {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-    asked["gate"] = own.gate_of(p, split.pool.source)
-    if given.split != split or given.manifest != given.manifest.model_copy(update=asked):
-        raise InputError(f"{folder}: is of other options; name another folder, or move it away")
-    compute(given.bm25)
-    first = given.read(given.bm25, store)
-    rival = values_of(first, given, measures)
-    tested = rival.loc[
-        (rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held), "value"
-    ]
-    error = tested.sem()
-    smallest = 100 * detectable(-1.96 * error, 1.96 * error, error) / (tested.mean() or np.nan)
-    told = f"{len(tested):,} queries find a change of about {smallest:.0f} % with 80 % power (of queries alone, if the"
-    told += " models' values vary as BM25's do and correlate at one half between the regimes)"
-    print(told, file=sys.stderr, flush=True)  # before anything is trained
-    near, suffix, parts = nearest(given, p["encoder"]), _suffix(given), []
-    for name, seed in itertools.product(given.sets, seeds):
-        found = train(folder / name, seed)
-        if isinstance(found, Run):
-            compute(found)
-            found = given.read(found, store)
-        path, run = runs / f"{name}.{seed}{suffix}", run_of(found, given, first)
-        run.write_trec(path) if suffix == ".run" else run.write_parquet(path)
-        parts.append(of_training(values_of(path, given, measures), given, name, str(seed)))
-    values = together(parts, given)
-    return regimes.write(out, regimes.report(given, values, rival, near, margin, p["seed"], n_boot))
+        splitting.export(split, store, path, options)
+    folder = SplitFolder.open(path, options["attribute"])
+    asked = {
+        "negatives": options["negatives"],
+        "spare": options["spare"],
+        "format": list(options["format"]),
+        "gate": splitting.gate_of(options, split.pool.source),
+    }
+    manifest = folder.manifest
+    if folder.split != split or manifest != manifest.model_copy(update=asked):
+        raise InputError(f"{path}: is of other options; name another folder, or move it away")
+    return folder
 
 
-def _suffix(given: Given) -> str:
-    """Of the files of runs: TREC's, or Parquet where a doc_id has white space, which a TREC file
-    cannot hold.
-    """
-    doc_ids = given.split.pool.source.open().passages.doc_ids
-    has_space = pc.any(pc.match_substring_regex(doc_ids, r"\s")).as_py()
-    return ".parquet" if has_space else ".run"
-
-
-def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
-    """The run of what a training gave, by what it can; `first`: BM25's, which a `predict`
-    reranks.
-    """
-    text_of = given.queries.set_index("query_id")["text"]
-    passages = given.split.pool.source.open().passages
-    if isinstance(found, RunFile):
-        return found
-    if isinstance(found, str | Path):
-        return read_run(Path(found))
-    if isinstance(found, pd.DataFrame):
-        return RunFile.from_frame(found.rename(columns=COLUMNS))
-    if hasattr(found, "search"):
-        found = found.search(text_of.to_dict())
-    if isinstance(found, Mapping):
-        return of_hits(found)
-    if encode := getattr(found, "encode_query", getattr(found, "encode", None)):
-        encode_document = getattr(found, "encode_document", encode)
-        is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
-        blocks = (
-            _matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK)
-        )
-        scores = inner_products(_matrix(encode, text_of.tolist(), is_cosine))
-        hits = exact_search(passages, blocks, scores, len(text_of), DEPTH, BLOCK)
-        return RunFile.from_arrays(text_of.index.tolist(), passages.doc_ids, *hits)
-    if not hasattr(found, "predict"):
-        raise InputError(
-            f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run"
-        )
-    kept = first.frame().query("rank <= @RERANKED")
-    pairs = zip(
-        text_of[kept["query_id"]], passages.texts(passages.rows(kept["doc_id"])), strict=True
+def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str) -> None:
+    """Say on standard error, before anything is trained, how small a change can be found."""
+    is_gate = baseline["query_id"].isin(folder.gate_ids)
+    is_first = baseline["measure"] == measure
+    values = baseline.loc[~is_gate & is_first, "value"]
+    error = values.sem()
+    smallest = detectable(-1.96 * error, 1.96 * error, error)
+    percent = 100 * smallest / (values.mean() or np.nan)
+    message = (
+        f"{len(values):,} queries find a change of about {percent:.0f} % with 80 % power (of "
+        "queries alone, if the models' values vary as BM25's do and correlate at one half between "
+        "the regimes)"
     )
-    return RunFile.from_frame(
-        kept.assign(score=np.asarray(found.predict(list(pairs)), float).ravel())
+    print(message, file=sys.stderr, flush=True)
+
+
+def _run_suffix(folder: SplitFolder) -> str:
+    """Return the suffix of the files of runs: TREC's, or Parquet's.
+
+    A doc_id may have white space, which a TREC file cannot hold.
+    """
+    has_space = pc.match_substring_regex(folder.passages.doc_ids, r"\s")
+    return ".parquet" if pc.any(has_space).as_py() else ".run"
+
+
+def _write_run(run: RunFile, path: Path) -> None:
+    """Write a run in the form that the suffix names."""
+    if path.suffix == ".parquet":
+        run.write_parquet(path)
+    else:
+        run.write_trec(path)
+
+
+def rank_with(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:
+    """Return the run of what a training gave, by what it can.
+
+    Parameters
+    ----------
+    model : Any
+        A model that can one of `CAN`, or a run in one of the forms that `probe` takes.
+    first_stage : RunFile
+        BM25's, which a `predict` reranks.
+    """
+    if isinstance(model, RunFile):
+        return model
+    if isinstance(model, str | Path):
+        return read_run(Path(model))
+    if isinstance(model, pd.DataFrame):
+        return RunFile.from_frame(model.rename(columns=COLUMNS))
+    if hasattr(model, "search"):
+        text_of = folder.queries.set_index("query_id")["text"]
+        model = model.search(text_of.to_dict())
+    if isinstance(model, Mapping):
+        return run_of_hits(model)
+    encode = getattr(model, "encode_query", getattr(model, "encode", None))
+    if encode:
+        return _search(model, encode, folder)
+    if hasattr(model, "predict"):
+        return _rerank(model, folder, first_stage)
+    raise InputError(
+        f"probe: the training gave {type(model).__name__}; it needs {CAN}, or give a run"
     )
 
 
-def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
+def _search(model: Any, encode_queries: Callable, folder: SplitFolder) -> RunFile:
+    """Return the run of an exact search with the model's vectors."""
+    queries = folder.queries
+    passages = folder.passages
+    encode_passages = getattr(model, "encode_document", encode_queries)
+    is_cosine = getattr(model, "similarity_fn_name", "") == "cosine"
+    batches = passages.batches(BLOCK)
+    blocks = (_vectors(encode_passages, texts, is_cosine) for _, texts in batches)
+    query_vectors = _vectors(encode_queries, queries["text"].tolist(), is_cosine)
+    score = inner_products(query_vectors)
+    rows, scores = exact_search(passages, blocks, score, len(queries), DEPTH, BLOCK)
+    return RunFile.from_arrays(queries["query_id"].tolist(), passages.doc_ids, rows, scores)
+
+
+def _vectors(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
+    """Return the vectors of texts, float32[n, d], of length 1 for a cosine."""
     try:
-        found = np.asarray(encode(texts), dtype=np.float32)
+        vectors = np.asarray(encode(texts), dtype=np.float32)
     except (ValueError, TypeError):
-        found = np.empty(0)
-    if found.shape[:1] != (len(texts),) or found.ndim != 2:
+        vectors = np.empty(0, np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search"
         )
-    return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if is_cosine else found
+    if not is_cosine:
+        return vectors
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / lengths.clip(1e-12)
+
+
+def _rerank(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:
+    """Return the first passages of the first stage in the order of the model's `predict`."""
+    passages = folder.passages
+    text_of = folder.queries.set_index("query_id")["text"]
+    ranking = first_stage.frame()
+    candidates = ranking[ranking["rank"] <= RERANKED]
+    query_texts = text_of[candidates["query_id"]]
+    passage_texts = passages.texts(passages.rows(candidates["doc_id"]))
+    pairs = list(zip(query_texts, passage_texts, strict=True))
+    scores = np.asarray(model.predict(pairs), float).ravel()
+    return RunFile.from_frame(candidates.assign(score=scores))
 
 
 def recipe_of(
-    model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0, spare: bool = False
+    model: str,
+    revision: str = "",
+    fine_tuning: str = "",
+    batch_size: int = 0,
+    spare: bool = False,
 ) -> Recipe:
-    """A recipe that starts from the user's model, of a hub id in some revision; `spare`: no exposed
-    negatives.
+    """Return a recipe that starts from the user's model.
+
+    Parameters
+    ----------
+    model : str
+        tiny-base, minilm, a folder or a hub id.
+    revision : str
+        Of a hub id.
+    fine_tuning : str
+        Name of a recipe; default: small-dense, of tiny-base mini-dense.
+    batch_size : int
+        Of training; 0: as the recipe says.
+    spare : bool
+        Whether exposed passages are no negatives.
     """
     if revision:
         from huggingface_hub import snapshot_download
@@ -201,37 +295,57 @@ def recipe_of(
             raise InputError(
                 f"--model-revision {revision}: {model} is not there: {error}"
             ) from None
-    fine_tuning = fine_tuning or ("mini-dense" if model == "tiny-base" else "small-dense")
-    options = {"batch_size": batch_size} if batch_size else {}
-    options |= {"negative_passages": "unexposed"} if spare else {}
-    return load_recipe(fine_tuning, initialisation=model, **options)
+    if not fine_tuning:
+        fine_tuning = "mini-dense" if model == "tiny-base" else "small-dense"
+    changes: dict[str, Any] = {}
+    if batch_size:
+        changes["batch_size"] = batch_size
+    if spare:
+        changes["negative_passages"] = "unexposed"
+    return load_recipe(fine_tuning, initialisation=model, **changes)
 
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
-    """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it
-    is computed.
+    """Return our own training, for `probe`: (folder, seed) → its run.
+
+    The cost of a run is known before it is computed.
     """
-    search = {"queries": own.searched(split, gate), "depth": DEPTH}
-    return lambda folder, seed: Run(
-        model=hybrid.any_model_of(recipe, Part(of=split, part=folder.name), seed), **search
-    )
+    queries = splitting.searched_queries(split, gate)
+
+    def train(folder: Path, seed: int) -> Run:
+        """Return the run of the model of a training set, which the folder names."""
+        training_set = Part(of=split, part=folder.name)
+        model = hybrid.any_model_of(recipe, training_set, seed)
+        return Run(model=model, queries=queries, depth=DEPTH)
+
+    return train
 
 
 def check(recipe: Recipe, split: Split) -> str:
-    """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said
-    before it costs.
+    """Train one step on ten queries and, of an encoder, rank ten passages.
+
+    What is wrong is said before it costs.
     """
-    if recipe.needs():
-        told = f"this recipe trains other models first ({', '.join(recipe.needs())}), which --check does not"
-        raise InputError(f"--check: {told}; run without it")
-    data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
+    first_stages = recipe.needs()
+    if first_stages:
+        raise InputError(
+            f"--check: this recipe trains other models first ({', '.join(first_stages)}), "
+            "which --check does not; run without it"
+        )
+    pool = split.pool
+    data = pool.source.open()
+    one_step = changed(recipe, steps=1, epochs=None)
+    queries = pool.frame().head(N_CHECKED)
+    query_ids = queries["query_id"].tolist()
     with tempfile.TemporaryDirectory() as folder:
-        once = changed(recipe, steps=1, epochs=None)
-        log = fit(once, data, split.pool.ids()[:10], split.pool.split, 1, folder)
-        told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
-        if isinstance(model := load_model(folder), Encoder):
-            scores = model.open_queries(texts)(model.encode_block(data.passages.texts(slice(10))))(
-                slice(None)
-            )
-            told += f" It ranks {scores.shape[1]} passages for {scores.shape[0]} queries."
-    return told
+        log = fit(one_step, data, query_ids, pool.split, 1, folder)
+        model = load_model(folder)
+        _, loss = log["loss"][0]
+        message = f"A training step on ten queries has the loss {loss:.3f}."
+        if not isinstance(model, Encoder):
+            return message
+        score = model.open_queries(queries["text"].tolist())
+        texts = data.passages.texts(slice(N_CHECKED))
+        score_rows = score(model.encode_block(texts))
+        n_queries, n_passages = score_rows(slice(None)).shape
+    return f"{message} It ranks {n_passages} passages for {n_queries} queries."

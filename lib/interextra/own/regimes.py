@@ -1,20 +1,25 @@
-"""Notebook 12: what runs on a user's split say of interpolation and extrapolation, with two claims,
-as one page.
+"""Notebook 12: what runs on a user's split say of interpolation and extrapolation.
+
+Two claims, with what they rest on, as one page.
 """
 
 import html
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from interextra import figures
-from interextra.claims import judgement, wording
+from interextra.claims import judgement
 from interextra.claims.claim import Claim, answered
-from interextra.measures.evaluate import worse
+from interextra.claims.wording import formatted
+from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.own.given import MODEL, Given
+from interextra.own.audit import neighbours
+from interextra.own.split_folder import SplitFolder
+from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import (
     DRAWS,
@@ -27,170 +32,275 @@ from interextra.stats.effects import (
 )
 from interextra.store import InputError, write_text
 
+INTERPOLATION, EXTRAPOLATION = REGIMES
 GROUPS = ("all", "near half", "far half")
-STYLE = "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}h1{font-size:1.5em}"
-STYLE += "table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
-STYLE += ";border-bottom:1px solid #ddd}h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
+N_LOSERS = 10
+STYLE = (
+    "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}"
+    "h1{font-size:1.5em}table{border-collapse:collapse;margin:1em 0}"
+    "td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
+    ";border-bottom:1px solid #ddd}"
+    "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
+)
 LEGEND = (
     "Intervals are of 95 %, over {over}: of the sentences simultaneous, here plain. Detects: the "
+    "smallest change found with 80 % power. "
+    "Near and far: halves by the cosine to the nearest training query."
 )
-LEGEND += "smallest change found with 80 % power. Near and far: halves by the cosine to the nearest training query."
 
 
 class Report(NamedTuple):
-    changes: (
-        pd.DataFrame
-    )  # queries (of GROUPS), measure, both regimes, change, low, high, detects, n_queries, …
+    """What the runs on a split say, as tables and as sentences."""
+
+    # queries (of GROUPS), measure, both regimes, change, low, high, detects, n_queries, …
+    changes: pd.DataFrame
     claims: pd.DataFrame  # two, of `judgement.concluded`, with their sentences
-    losers: (
-        pd.DataFrame
-    )  # test queries that lose most in extrapolation, with their nearest training query
+    # test queries that lose most in extrapolation, with their nearest training query
+    losers: pd.DataFrame
     values: pd.DataFrame  # all that was measured
-    told: list[str]  # a sentence each claim, and whose the gate is
+    sentences: list[str]  # one of each claim, and whose the gate is
     files: list[Path] = []  # of `write`
 
 
+def refuse_measures(measures: Sequence[str]) -> None:
+    """Refuse measures that there are not, and a first one that `refuse_first` refuses."""
+    check(measures)
+    refuse_first(measures[0])
+
+
 def refuse_first(measure: str) -> None:
-    """InputError where the first measure, that of the claims, has its best value at 0."""
+    """Refuse a first measure, that of the claims, which has its best value at 0."""
     if worse(measure) < 0:
         raise InputError(f"{measure}: lower is better; name another measure first, for the claims")
 
 
+def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
+    """Return the nearest training query of each test query.
+
+    Returns
+    -------
+    DataFrame
+        query_id, train_query, cosine (0: none), is_near (nearer half).
+    """
+    pool = folder.split.pool.frame()
+    queries = folder.queries
+    is_searched = pool["query_id"].isin(queries["query_id"])
+    is_gate = queries["query_id"].isin(folder.gate_ids)
+    test = queries[~is_gate]
+    pairs = neighbours(pool[~is_searched], test, encoder)
+    first = pairs.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})
+    first = first[["query_id", "train_query", "cosine"]]
+    nearest = test[["query_id"]].merge(first, how="left")
+    nearest = nearest.fillna({"cosine": 0.0})
+    rank = nearest["cosine"].rank(method="first")
+    half = len(nearest) / 2
+    return nearest.assign(is_near=rank > half)
+
+
 def report(
-    given: Given,
+    folder: SplitFolder,
     values: pd.DataFrame,
-    rival: pd.DataFrame,
-    near: pd.DataFrame,
+    baseline: pd.DataFrame,
+    nearest: pd.DataFrame,
     margin: float,
     seed: int,
     n_boot: int,
 ) -> Report:
-    """Both regimes of the test queries, with plain intervals; two claims on all of them.
+    """Compare both regimes of the test queries, with plain intervals, and judge two claims.
 
-    rival : values of the baseline, which a model must beat in domain on the gate's queries. near :
-    of `nearest`. margin : what counts as no difference, as a share: of the value in interpolation,
-    of the baseline's.
+    Parameters
+    ----------
+    values : DataFrame
+        Of `values_of_runs`; its first measure is that of the claims.
+    baseline : DataFrame
+        Values of the baseline, which a model must beat in domain on the gate's queries.
+    nearest : DataFrame
+        Of `nearest_training_queries`.
+    margin : float
+        What counts as no difference, as a share: of the value in interpolation, of the baseline's.
+    seed, n_boot : int
+        Of the bootstrap.
     """
-    refuse_first(first := values["measure"].iloc[0])
-    is_gate, is_near = values["query_id"].isin(given.held), near.set_index("query_id")["is_near"]
-    parts = [
-        values[~is_gate],
-        *(values[values["query_id"].map(is_near).eq(side)] for side in (True, False)),
-    ]
-    parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]
-    labels, options = ["queries", "model", "measure"], {"seed": seed, "n_boot": n_boot}
-    changes = effects(pd.concat(parts), labels, "regime", REGIMES, "delta", **options)
-    changes["detects"] = detectable(changes["low"], changes["high"], changes.drawn().std(axis=1))
-    inside = values[is_gate & (values["measure"] == first)]
-    rows = inside[
-        ["regime", "seed"]
-    ].drop_duplicates()  # of both regimes, which say how trainings vary
-    both = pd.concat(
-        [
-            inside,
-            rival.merge(inside[["query_id", "measure"]].drop_duplicates()).merge(rows, how="cross"),
-        ]
+    measure = values["measure"].iloc[0]
+    refuse_first(measure)
+    bootstrap: dict[str, Any] = {"seed": seed, "n_boot": n_boot}
+    is_gate = values["query_id"].isin(folder.gate_ids)
+    tested = values[~is_gate]
+    changes = _changes(tested, nearest, bootstrap)
+    is_first = values["measure"] == measure
+    gate_values = _with_baseline(values[is_gate & is_first], baseline)
+    claims = _claims(folder, changes, gate_values, margin, bootstrap)
+    unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
+    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
+    return Report(
+        changes=shown_changes.rename(columns={"delta": "change"}),
+        claims=claims,
+        losers=_losers(values[~is_gate & is_first], folder, nearest),
+        values=values,
+        sentences=_sentences(claims, folder),
     )
-    claims = _claims(given, changes, both.fillna({"model": BM25}), margin, options)
-    losers = parts[0][parts[0]["measure"] == first].pivot_table(
-        index="query_id", columns="regime", values="value"
-    )
-    losers["difference"] = losers[REGIMES[1]] - losers[REGIMES[0]]
-    losers = losers.nsmallest(10, "difference").reset_index().merge(given.queries, on="query_id")
-    losers = losers.merge(near, on="query_id").rename(columns={"text": "query"})
-    losers = losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
-    who = f"queries of the split {given.gate}" if given.gate else "test queries held out for this"
-    told = [f"{row['sentence']}: {row['told']}." for row in claims.to_dict("records")]
-    told.append(f"The lead is measured on {len(given.held):,} {who}; they measure no loss.")
-    changes = pd.DataFrame(changes).drop(
-        columns=[DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
-    )
-    return Report(changes.rename(columns={"delta": "change"}), claims, losers, values, told)
+
+
+def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
+    """Return the change between the regimes, and what it detects, for each of GROUPS."""
+    is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
+    near = tested[is_near.eq(True)]
+    far = tested[is_near.eq(False)]
+    groups = zip(GROUPS, (tested, near, far), strict=True)
+    values = pd.concat([part.assign(queries=group) for group, part in groups])
+    labels = ["queries", "model", "measure"]
+    changes = effects(values, labels, "regime", REGIMES, "delta", **bootstrap)
+    errors = changes.drawn().std(axis=1)
+    changes["detects"] = detectable(changes["low"], changes["high"], errors)
+    return changes
+
+
+def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of the model and of BM25 on the gate's queries.
+
+    The baseline stands beside each training, of both regimes, which say how trainings vary.
+    """
+    asked = gate_values[["query_id", "measure"]].drop_duplicates()
+    trainings = gate_values[["regime", "seed"]].drop_duplicates()
+    of_gate = baseline.merge(asked, on=["query_id", "measure"])
+    baseline_values = of_gate.merge(trainings, how="cross")
+    return pd.concat([gate_values, baseline_values]).fillna({"model": BM25})
+
+
+def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) -> pd.DataFrame:
+    """Return the test queries that lose most, with their nearest training query."""
+    by_regime = values.pivot_table(index="query_id", columns="regime", values="value")
+    by_regime["difference"] = by_regime[EXTRAPOLATION] - by_regime[INTERPOLATION]
+    losers = by_regime.nsmallest(N_LOSERS, "difference").reset_index()
+    losers = losers.merge(folder.queries, on="query_id")
+    losers = losers.merge(nearest, on="query_id")
+    losers = losers.rename(columns={"text": "query"})
+    return losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
+
+
+def _sentences(claims: pd.DataFrame, folder: SplitFolder) -> list[str]:
+    """Return a sentence of each claim, and one of the gate."""
+    sentences = [f"{row.sentence}: {row.told}." for row in claims.itertuples()]
+    whose = "test queries held out for this"
+    if folder.gate:
+        whose = f"queries of the split {folder.gate}"
+    n_gate = len(folder.gate_ids)
+    sentences.append(f"The lead is measured on {n_gate:,} {whose}; they measure no loss.")
+    return sentences
 
 
 def _claims(
-    given: Given, changes: Effects, both: pd.DataFrame, margin: float, options: dict
+    folder: SplitFolder,
+    changes: Effects,
+    gate_values: pd.DataFrame,
+    margin: float,
+    bootstrap: dict[str, Any],
 ) -> pd.DataFrame:
-    """A loss in extrapolation, and a lead in domain, if `both` has values (of model and BM25 on the
-    gate's queries).
-    """
-    measure, protocol = changes["measure"].iloc[0], type(given.split).__name__
-    reached = both.loc[both["model"] == BM25, "value"].mean()
-    loss = {
-        "asks": "below",
-        "rows": {"plus": {"model": MODEL, "queries": GROUPS[0]}},
-        "margin": margin,
-    }
-    loss |= {"gate": "beats BM25", "scale": "change"}
-    loss["sentence"] = (
-        f"{measure} from interpolation to extrapolation ({protocol}; claim: it falls)"
+    """Judge a loss in extrapolation, and a lead in domain, if there are values of the gate."""
+    measure = changes["measure"].iloc[0]
+    is_baseline = gate_values["model"] == BM25
+    baseline_mean = gate_values.loc[is_baseline, "value"].mean()
+    loss = _loss_claim(measure, type(folder.split).__name__, margin)
+    lead = _lead_claim(measure, margin * baseline_mean)
+    leads = judgement.leads(gate_values, ["regime", "measure"], **bootstrap)
+    in_domain = leads[leads["regime"] == INTERPOLATION]
+    tables = [changes]
+    if len(gate_values):
+        tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
+    answers = answered([loss, lead], tables, in_domain.drop(columns="regime"))
+    judged = judgement.concluded(answers, [loss, lead])
+    claims = [loss if name == loss.name else lead for name in judged["claim"]]
+    rows = zip(judged.to_dict("records"), claims, strict=True)
+    judged["told"] = [formatted(row, claim) for row, claim in rows]
+    return judged.assign(sentence=[claim.sentence for claim in claims])
+
+
+def _loss_claim(measure: str, protocol: str, margin: float) -> Claim:
+    """Return the claim that the model loses from interpolation to extrapolation."""
+    return Claim(
+        name="loss",
+        paper="own",
+        notebook="",
+        sentence=f"{measure} from interpolation to extrapolation ({protocol}; claim: it falls)",
+        asks="below",
+        rows={"plus": {"model": MODEL, "queries": GROUPS[0]}},
+        measure=measure,
+        margin=margin,
+        known=(),
+        gate="beats BM25",
+        scale="change",
     )
-    rows = {
-        sign: {"model": name, "regime": REGIMES[0]}
-        for sign, name in (("plus", MODEL), ("minus", BM25))
-    }
-    lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain"}
-    lead["sentence"] = f"In domain against {BM25} (claim: the model is above)"
-    same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
-    named = {
-        name: Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))
-    }
-    ahead = judgement.leads(both, ["regime", "measure"], **options)
-    ahead = ahead[ahead["regime"] == REGIMES[0]].drop(columns="regime")
-    tables = (
-        [changes, effects(both, ["regime", "model", "measure"], **options)]
-        if len(both)
-        else [changes]
+
+
+def _lead_claim(measure: str, margin: float) -> Claim:
+    """Return the claim that the model is above the baseline in domain."""
+    return Claim(
+        name="lead",
+        paper="own",
+        notebook="",
+        sentence=f"In domain against {BM25} (claim: the model is above)",
+        asks="above",
+        rows={
+            "plus": {"model": MODEL, "regime": INTERPOLATION},
+            "minus": {"model": BM25, "regime": INTERPOLATION},
+        },
+        side="in domain",
+        measure=measure,
+        margin=margin,
+        known=(),
     )
-    found = judgement.concluded(answered(list(named.values()), tables, ahead), list(named.values()))
-    found["told"] = [
-        wording.formatted(row, named[row["claim"]]) for row in found.to_dict("records")
-    ]
-    return found.assign(sentence=[named[name].sentence for name in found["claim"]])
 
 
 def write(folder: Path, found: Report) -> Report:
-    """Write regimes.html and, as .csv, regimes, claims, losers, values (as of PyTerrier); returns
-    it with `files`.
+    """Write the report as regimes.html and tables; return it with `files`.
+
+    The tables are, as .csv, regimes, claims, losers, and values as PyTerrier writes them.
     """
-    names = found.values["regime"] + ", training " + found.values["seed"].astype(str)
-    values = found.values.assign(name=names, qid=found.values["query_id"])[
-        ["name", "qid", "measure", "value"]
-    ]
-    frames = {
+    seeds = found.values["seed"].astype(str)
+    names = found.values["regime"] + ", training " + seeds
+    values = found.values.rename(columns={"query_id": "qid"}).assign(name=names)
+    tables = {
         "regimes": found.changes,
         "claims": found.claims,
         "losers": found.losers,
-        "values": values,
+        "values": values[["name", "qid", "measure", "value"]],
     }
-    texts = {
-        f"{name}.csv": frame.to_csv(index=False, float_format="%.6g")
-        for name, frame in frames.items()
-    }
-    texts["regimes.html"] = page(found)
-    return found._replace(files=[write_text(folder / name, text) for name, text in texts.items()])
+    files = []
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        files.append(write_text(folder / f"{name}.csv", text))
+    files.append(write_text(folder / "regimes.html", page(found)))
+    return found._replace(files=files)
 
 
 def page(found: Report) -> str:
-    """The report as one HTML page."""
-    figures.style()
-    picture, label = io.StringIO(), "← loss: change from interpolation to extrapolation"
-    drawn = figures.forest(found.changes, "queries", "change", label, panel="measure", percent=True)
-    drawn.savefig(picture, format="svg", metadata={"Date": None})
+    """Return the report as one HTML page."""
     changes = with_interval(found.changes, "change")
-    changes["detects"] = (100 * changes["detects"]).map("{:.1f} %".format)
-    names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
+    percent = 100 * changes["detects"]
+    changes["detects"] = percent.map("{:.1f} %".format)
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
-    over = drawn_over(changes["over"])
-    body = "<h1>Does the model extrapolate?</h1>" + "".join(
-        f"<p>{html.escape(text)}</p>" for text in found.told
-    )
-    body += picture.getvalue()[picture.getvalue().index("<svg") :]
-    body += (
-        shown(changes[columns].rename(columns=names)).to_html()
-        + f"<p>{LEGEND.format(over=over)}</p>"
-    )
-    body += "<h2>Queries that lose most</h2>"
-    body += shown(found.losers.rename(columns={"train_query": "nearest training query"})).to_html()
-    head = f'<meta charset="utf-8"><title>Interpolation and extrapolation</title><style>{STYLE}</style>'
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
+    names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
+    losers = found.losers.rename(columns={"train_query": "nearest training query"})
+    body = [
+        "<h1>Does the model extrapolate?</h1>",
+        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        _picture(found.changes),
+        shown(changes[columns].rename(columns=names)).to_html(),
+        f"<p>{LEGEND.format(over=drawn_over(changes['over']))}</p>",
+        "<h2>Queries that lose most</h2>",
+        shown(losers).to_html(),
+    ]
+    title = "<title>Interpolation and extrapolation</title>"
+    head = f'<meta charset="utf-8">{title}<style>{STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
+
+
+def _picture(changes: pd.DataFrame) -> str:
+    """Return a forest of the changes as SVG, without the head of a file."""
+    figures.style()
+    label = "← loss: change from interpolation to extrapolation"
+    figure = figures.forest(changes, "queries", "change", label, panel="measure", percent=True)
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None})
+    svg = picture.getvalue()
+    return svg[svg.index("<svg") :]

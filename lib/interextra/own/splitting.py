@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.search.vectors import GivenVectors, Vectors
 from interextra.own import formats
+from interextra.own.formats import TrainingSet
 from interextra.papers import released
 from interextra.splits import attributes
 from interextra.splits.restrain import ReSTrain
@@ -22,226 +23,394 @@ from interextra.store import InputError, offenders, scratch, sha256, write_json,
 from interextra.store.cells import config_of
 from interextra.store.folders import Store
 
-MANIFEST, EXPOSED, STRATA, GATE = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt"
+MANIFEST = "manifest.json"
+EXPOSED = "exposed.txt"
+STRATA = "strata.tsv"
+GATE = "gate.txt"
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "train_split": "train",
     "test_splits": ["test"],
     "gate_split": "",
     "encoder": "lsa",
     "vectors": [],
+    "attribute": "",
+    "size": 0,
+    "k": 5,
+    "n_test": 0.2,
+    "seed": 1,
+    "format": ("ids", "st"),
+    "negatives": 1,
+    "spare": False,
 }
-DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
-DEFAULTS |= {"format": ("ids", "st"), "negatives": 1, "spare": False}
-UNUSED = {"restrain": ("attribute", "k", "n_test"), "resttest": ("attribute", "n_test")}
-UNUSED |= {"shift": ("test_splits", "vectors", "k")}
+Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
+# Options of other protocols than the one that is named.
+UNUSED = {
+    "restrain": ("attribute", "k", "n_test"),
+    "resttest": ("attribute", "n_test"),
+    "shift": ("test_splits", "vectors", "k"),
+}
 
 
-def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
-    """A split of a collection: restrain, resttest or shift.
+class _TestSet(NamedTuple):
+    """All queries that the models of a split search, and what their runs are measured by."""
 
-    `p`: train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its
-    place), attribute (of a shift), size (training queries of a set, or their share below 1; 0: all,
-    of restrain half), k (buckets), n_test (test queries per cluster, or their share of the smallest
-    one), seed.
+    queries: pd.DataFrame  # query_id, text
+    qrels: pd.DataFrame
+    strata: pd.Series | None  # what left-out part each query belongs to, by query_id
+    gate_ids: list[str]  # the queries that only show a lead, sorted
+
+
+def split_of(protocol: str, collection: str, options: Options) -> Split:
+    """Return a split of a collection: restrain, resttest or shift.
+
+    Parameters
+    ----------
+    protocol : {"restrain", "resttest", "shift"}
+    collection : str
+        Its spec.
+    options : Options
+        train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place),
+        attribute (of a shift), size (training queries of a set, or their share below 1; 0: all, of
+        restrain half), k (buckets), n_test (test queries per cluster, or their share of the
+        smallest one), seed.
+
+    Raises
+    ------
+    InputError
+        An option of another protocol, a split named twice, a shift without an attribute.
     """
-    source, seed = Source.of(collection), p["seed"]
-    if given := [
-        f"--{name.replace('_', '-')}" for name in UNUSED[protocol] if p[name] != DEFAULTS[name]
-    ]:
-        raise InputError(
-            f"split {protocol}: {', '.join(given)} is of another protocol; leave it out"
-        )
-    tested = [] if protocol == "shift" else list(p["test_splits"])
-    names = [p["train_split"], *tested, *filter(None, [p["gate_split"]])]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(
-            f"split: {offenders(twice)} stands twice among the splits to train, to test and for the lead"
-        )
-    pool = Queries(source=source, split=p["train_split"], seed=seed).trainable()
-    size = _number(p["size"], pool.size())
+    source = Source.of(collection)
+    _refuse_unused(protocol, options)
+    _refuse_repeated_splits(protocol, options)
+    seed = options["seed"]
+    train_split = Queries(source=source, split=options["train_split"], seed=seed)
+    pool = train_split.trainable()
+    size = _number(options["size"], pool.size())
     if protocol == "shift":
-        if not p["attribute"]:
-            raise InputError(
-                "split shift: name what is left out, --attribute wh-words, length, column:NAME, …"
-            )
-        _, by, kept = read_shift(p["attribute"])
-        labels = pd.Series(attributes.labels(pool.frame(), by))
-        counts = labels[labels.isin(kept) if kept else labels != ""].value_counts()
-        n_test = _number(p["n_test"], counts.min() if len(counts) else 1)
-        return Shift(
-            pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed
-        )
+        return _shift_of(pool, size, options)
+    test_splits = list(options["test_splits"])
     if protocol == "resttest":  # which bucket the queries of the gate belong to
-        tested += filter(None, [gate_of(p, source)])
-    given, asked = p["vectors"], tuple(Queries(source=source, split=name) for name in tested)
-    vectors = (
-        GivenVectors.of(given, pool, asked)
-        if given
-        else Vectors(encoder=p["encoder"], train=pool, test=asked)
-    )
+        gate = gate_of(options, source)
+        if gate:
+            test_splits.append(gate)
+    vectors = _vectors_of(pool, test_splits, options)
     if protocol == "restrain":
-        return ReSTrain(vectors=vectors, sizes=(size or pool.size() // 2,), seed=seed)
-    return ReSTTest(vectors=vectors, k=p["k"], fold_size=size, seed=seed)
+        size = size or pool.size() // 2
+        return ReSTrain(vectors=vectors, sizes=(size,), seed=seed)
+    return ReSTTest(vectors=vectors, k=options["k"], fold_size=size, seed=seed)
 
 
-def _number(given: float, of: int) -> int:
-    """A number, or below 1 a share of `of`, at least 1; 0 stays."""
-    return int(given) if given >= 1 or not given else max(1, int(given * of))
+def _refuse_unused(protocol: str, options: Options) -> None:
+    """Refuse options that only another protocol uses."""
+    changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
+    if changed:
+        flags = ", ".join(f"--{name}" for name in changed).replace("_", "-")
+        raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
 
 
-def gate_of(p: Mapping[str, Any], source: Source) -> str:
-    """The split whose queries show a lead and measure no loss: `gate_split`, a free dev, or none
-    (see `GATE_SHARE`).
-    """
-    if p["gate_split"] or p["vectors"]:
-        return p["gate_split"]
-    return "dev" * (
-        "dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"])
+def _refuse_repeated_splits(protocol: str, options: Options) -> None:
+    """Refuse a split of the collection that would both train and test, or the like."""
+    names = [options["train_split"], options["gate_split"]]
+    if protocol != "shift":
+        names += options["test_splits"]
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        raise InputError(
+            f"split: {offenders(repeated)} stands twice among the splits to train, to test and "
+            "for the lead"
+        )
+
+
+def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
+    """Return the shift by an attribute of the training queries."""
+    if not options["attribute"]:
+        raise InputError(
+            "split shift: name what is left out, --attribute wh-words, length, column:NAME, …"
+        )
+    _, attribute, clusters = read_shift(options["attribute"])
+    labels = pd.Series(attributes.labels(pool.frame(), attribute))
+    takes_part = labels.isin(clusters) if clusters else labels != ""
+    counts = labels[takes_part].value_counts()
+    smallest = counts.min() if len(counts) else 1
+    return Shift(
+        pool=pool,
+        by=attribute,
+        clusters=tuple(clusters),
+        n_test=_number(options["n_test"], smallest),
+        train_size=size,
+        seed=options["seed"],
     )
+
+
+def _vectors_of(
+    pool: Queries, test_splits: Sequence[str], options: Options
+) -> GivenVectors | Vectors:
+    """Return the vectors that divide the queries: those of the user's files, or of an encoder."""
+    tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
+    if options["vectors"]:
+        return GivenVectors.of(options["vectors"], pool, tested)
+    return Vectors(encoder=options["encoder"], train=pool, test=tested)
+
+
+def _number(value: float, total: int) -> int:
+    """Return a number of queries; a value below 1 is a share of `total`, at least 1; 0 stays."""
+    if value >= 1 or not value:
+        return int(value)
+    return max(1, int(value * total))
+
+
+def gate_of(options: Options, source: Source) -> str:
+    """Return the split whose queries show a lead and measure no loss.
+
+    It is `gate_split`, a free dev, or "" for none (see `GATE_SHARE`).
+    """
+    if options["gate_split"] or options["vectors"]:
+        return options["gate_split"]
+    taken = (options["train_split"], *options["test_splits"])
+    is_free = "dev" in source.open().splits and "dev" not in taken
+    return "dev" if is_free else ""
 
 
 def refuse_place(folder: Path) -> None:
-    """InputError where no folder can be made or written to, said before anything is computed for
-    it.
-    """
-    if "\0" in str(folder) or any(len(os.fsencode(part)) > NAME_BYTES for part in folder.parts):
+    """Refuse a folder that cannot be made or written to, before anything is computed for it."""
+    is_too_long = any(len(os.fsencode(part)) > NAME_BYTES for part in folder.parts)
+    if is_too_long or "\0" in str(folder):
         raise InputError(
             f"{str(folder)[:80]!r}: no name of a folder; give one of at most {NAME_BYTES} bytes"
         )
-    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
-    if not there.is_dir():
-        raise InputError(f"{folder}: {there} is no folder; name another place, or move it away")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{folder}: nothing can be written to {there}; name another place")
+    places = (folder, *folder.absolute().parents)
+    nearest_place = next(place for place in places if os.path.lexists(place))
+    if not nearest_place.is_dir():
+        raise InputError(
+            f"{folder}: {nearest_place} is no folder; name another place, or move it away"
+        )
+    if not os.access(nearest_place, os.W_OK):
+        raise InputError(f"{folder}: nothing can be written to {nearest_place}; name another place")
 
 
 def refuse_existing(folder: Path) -> None:
-    """InputError where a split cannot be written to a new folder of this name."""
+    """Refuse a folder in which a split cannot be written, or which is there already."""
     if os.path.lexists(folder):
         raise InputError(f"{folder}: is there already; name another folder, or move it away")
     refuse_place(folder)
 
 
 def sets_of(split: Split) -> list[str]:
-    """Names of the training sets of a split."""
+    """Return the names of the training sets of a split."""
     return [name for name in split.parts() if name != formats.HELD_OUT]
 
 
-def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
-    """All queries that the models of a split search: its test queries, and those of the split
-    `gate`.
+def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
+    """Return all queries that the models of a split search.
+
+    They are its test queries, and those of the split `gate` of the collection.
     """
-    found = (
-        (Part(of=split, part=formats.HELD_OUT),)
-        if formats.HELD_OUT in split.parts()
-        else split.vectors.test
-    )
-    is_there = not gate or gate in [queries.name for queries in found]
-    return found if is_there else (*found, Queries(source=split.pool.source, split=gate))
+    tested: tuple[Queries | Part, ...]
+    if formats.HELD_OUT in split.parts():
+        tested = (Part(of=split, part=formats.HELD_OUT),)
+    else:
+        tested = split.vectors.test
+    if not gate or gate in [queries.name for queries in tested]:
+        return tested
+    return (*tested, Queries(source=split.pool.source, split=gate))
 
 
-def _name_left_out(pool: Queries) -> None:
-    """Say on standard error which queries of the training split are in no set: those without a
-    relevant passage.
+def export(split: Split, store: Store, out: Path, options: Options) -> dict[str, Any]:
+    """Write the training sets of a split as trainers read them, with what its runs are measured by.
+
+    For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives.
+    test.tsv, test.qrels: all queries to search and their judgements; gate.txt: those that only show
+    a lead; strata.tsv: what left-out part each belongs to. manifest.json: protocol, configuration,
+    counts, SHA-256 of every file.
+
+    Parameters
+    ----------
+    split : Split
+        Computed in the store.
+    out : Path
+        A new folder, which is there as a whole or not at all.
+    options : Options
+        Those of `split_of`, format (some of `formats`), negatives (random ones of each pair, see
+        `TrainingSet`) and spare (no exposed ones).
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    InputError
+        The folder is there, or the collection has no passages.
     """
-    every = pool.source.open().query_ids(pool.split)
-    if (
-        left_out := pd.Index(every).difference(pool.ids(), sort=False).tolist()
-        if pool.relevance
-        else []
-    ):
-        told = f"{len(left_out)} of {len(every)} queries of the split {pool.split!r} have no relevant passage"
+    source = split.pool.source
+    gate = gate_of(options, source)
+    _refuse_unknown_formats(options["format"])
+    refuse_existing(out)
+    if not len(source.open().passages):
+        raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
+    _report_untrainable(split.pool)
+    training_ids = _training_ids(split, store)
+    trained = set().union(*training_ids.values())
+    test = _read_test_set(split, store, gate, trained)
+    n, spare = options["negatives"], options["spare"]
+    training_sets = {
+        name: TrainingSet.of(split, ids, n, spare, name) for name, ids in training_ids.items()
+    }
+    aside_name = f"{out.name}.tmp{os.getpid()}"
+    with scratch(out.with_name(aside_name)) as aside:
+        _write_exposed(aside, training_sets)
+        _write_test_set(aside, test)
+        for name in options["format"]:
+            formats.write(name, aside, split, store, training_sets, test.qrels)
+        manifest = _manifest(split, training_sets, test, gate, options)
+        manifest["files"] = _checksums(aside)
+        write_json(aside / MANIFEST, manifest)
+        os.replace(aside, out)
+    return manifest
+
+
+def _refuse_unknown_formats(names: Sequence[str]) -> None:
+    """Refuse a format that there is not."""
+    unknown = [name for name in names if name not in formats.FORMATS]
+    if unknown:
+        known = ", ".join(formats.FORMATS)
+        raise InputError(f"split: no format {offenders(unknown)}; there are {known}")
+
+
+def _report_untrainable(pool: Queries) -> None:
+    """Say on standard error which training queries are in no set: without a relevant passage."""
+    if not pool.relevance:
+        return
+    all_ids = pd.Index(pool.source.open().query_ids(pool.split))
+    left_out = all_ids.difference(pool.ids(), sort=False).tolist()
+    if left_out:
+        counted = f"{len(left_out)} of {len(all_ids)} queries"
         print(
-            f"{pool.source.spec}: {told} and train nothing: {offenders(left_out)}",
+            f"{pool.source.spec}: {counted} of the split {pool.split!r} have no relevant passage "
+            f"and train nothing: {offenders(left_out)}",
             file=sys.stderr,
             flush=True,
         )
 
 
-def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
-    """Write the training sets of a split as trainers read them, with what its runs are measured by;
-    the manifest.
+def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
+    """Return the query_ids of each training set; a set is a folder, whose name has no slash."""
+    names = sets_of(split)
+    with_slash = [name for name in names if "/" in name]
+    if with_slash:
+        raise InputError(
+            f"label {offenders(with_slash)}: the name of a folder cannot hold a /; rename the label"
+        )
+    sets = split.sets(store)
+    return {name: sets[name] for name in names}
 
-    `split`: computed in the store. `p`: that of `split_of`, format (some of `formats`), negatives
-    (random ones of each pair, see `Training`) and spare (no exposed ones). For each set
-    NAME/exposed.txt lists the passages to exclude from a trainer's own negatives. test.tsv,
-    test.qrels: all queries to search and their judgements; gate.txt: those that only show a lead;
-    strata.tsv: what left-out part each belongs to. manifest.json: protocol, configuration, counts,
-    SHA-256 of every file. InputError: the folder is there, or the collection has no passages.
-    """
-    gate = gate_of(p, split.pool.source)
-    if unknown := [name for name in p["format"] if name not in formats.FORMATS]:
+
+def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> _TestSet:
+    """Read the queries to search, of which none is `trained`, and choose those of the gate."""
+    searched = searched_queries(split, gate)
+    frames = [part.frame(store)[["query_id", "text"]] for part in searched]
+    queries = pd.concat(frames, ignore_index=True)
+    qrels = pd.concat([part.qrels(store) for part in searched], ignore_index=True)
+    _refuse_unmeasurable(queries["query_id"], qrels, trained, split.pool.source.spec)
+    strata = _strata(split, store, gate)
+    if strata is not None:  # a gate's query of a kind in no training set shows no lead
+        queries = queries[queries["query_id"].isin(strata.index)]
+        qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    if gate:
+        gate_ids = Queries(source=split.pool.source, split=gate).ids()
+        of_gate = queries[queries["query_id"].isin(gate_ids)]
+    else:
+        of_gate = queries.sample(frac=GATE_SHARE, random_state=split.seed)
+    return _TestSet(queries, qrels, strata, sorted(of_gate["query_id"]))
+
+
+def _refuse_unmeasurable(
+    test_ids: pd.Series, qrels: pd.DataFrame, trained: set[str], spec: str
+) -> None:
+    """Refuse queries to search that also train, stand in two splits, or are all without answers."""
+    wrong = test_ids[test_ids.isin(trained) | test_ids.duplicated()].tolist()
+    if wrong:
         raise InputError(
-            f"split: no format {offenders(unknown)}; there are {', '.join(formats.FORMATS)}"
-        )
-    refuse_existing(out)
-    if not len(split.pool.source.open().passages):
-        raise InputError(
-            f"{split.pool.source.spec}: queries without passages; a trainer needs passages"
-        )
-    _name_left_out(split.pool)
-    names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
-    if bad := [name for name in names if "/" in name]:
-        raise InputError(
-            f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label"
-        )
-    sets = {
-        name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"], name)
-        for name in names
-    }
-    test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
-    qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
-    trained = set().union(*(chosen[name] for name in names))
-    if both := test["query_id"][
-        test["query_id"].isin(trained) | test["query_id"].duplicated()
-    ].tolist():
-        told = "also train, or stand in two splits; take them out of one"
-        raise InputError(
-            f"{split.pool.source.spec}: {len(both)} queries to search ({offenders(both)}) {told}"
+            f"{spec}: {len(wrong)} queries to search ({offenders(wrong)}) also train, or stand in "
+            "two splits; take them out of one"
         )
     if not (qrels["relevance"] >= 1).any():
-        raise InputError(
-            f"{split.pool.source.spec}: no test query has a relevant passage (relevance 1 or more)"
-        )
-    strata = None
-    if split.release:
-        strata = (
-            split.strata(store, [gate] if gate else [])
-            if isinstance(split, Shift)
-            else split.strata(store)
-        )
-        strata = strata[strata.isin(split.names)]
-        test = test[
-            test["query_id"].isin(strata.index)
-        ]  # a gate's of a kind in no training set shows no lead
-        qrels = qrels[qrels["query_id"].isin(test["query_id"])]
-    if gate:
-        held = test[test["query_id"].isin(Queries(source=split.pool.source, split=gate).ids())]
+        raise InputError(f"{spec}: no test query has a relevant passage (relevance 1 or more)")
+
+
+def _strata(split: Split, store: Store, gate: str) -> pd.Series | None:
+    """Return the left-out part of each query to search; None where a split divides none."""
+    if not split.release:
+        return None
+    if isinstance(split, Shift):
+        strata = split.strata(store, [gate] if gate else [])
     else:
-        held = test.sample(frac=GATE_SHARE, random_state=split.seed)
-    with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
-        for name, made in sets.items():
-            spared = made.data.passages.doc_ids.filter(pa.array(made.exposed)).to_pylist()
-            write_text(aside / name / EXPOSED, "".join(f"{one}\n" for one in spared))
-        texts = test["text"].map(lambda text: " ".join(text.replace("\t", " ").splitlines()))
-        write_text(aside / "test.tsv", "".join(test["query_id"] + "\t" + texts + "\n"))
-        write_text(aside / GATE, "".join(f"{one}\n" for one in sorted(held["query_id"])))
-        released.write_qrels(aside / "test.qrels", qrels)
-        if strata is not None:
-            write_text(aside / STRATA, "".join(strata.index + "\t" + strata + "\n"))
-        for name in p["format"]:
-            formats.write(name, aside, split, store, sets, qrels)
-        counts = {
-            name: {"queries": len(of.pairs.query_ids), "pairs": len(of.pairs.rows)}
-            for name, of in sets.items()
-        }
-        manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
-        manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}
-        manifest |= {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-        files = filter(Path.is_file, aside.rglob("*"))
-        manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in files}
-        write_json(aside / MANIFEST, manifest)
-        os.replace(aside, out)
-    return manifest
+        strata = split.strata(store)
+    return strata[strata.isin(split.names)]
+
+
+def _write_exposed(folder: Path, training_sets: Mapping[str, TrainingSet]) -> None:
+    """Write the ids of the exposed passages of each set, a line each."""
+    for name, training_set in training_sets.items():
+        doc_ids = training_set.data.passages.doc_ids
+        exposed = doc_ids.filter(pa.array(training_set.exposed))
+        _write_lines(folder / name / EXPOSED, exposed.to_pylist())
+
+
+def _write_test_set(folder: Path, test: _TestSet) -> None:
+    """Write the queries to search, their judgements, the gate and the strata."""
+    texts = test.queries["text"].map(_on_one_line)
+    lines = test.queries["query_id"] + "\t" + texts
+    _write_lines(folder / "test.tsv", lines)
+    _write_lines(folder / GATE, test.gate_ids)
+    released.write_qrels(folder / "test.qrels", test.qrels)
+    if test.strata is not None:
+        _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text without the tabs and line breaks that a file of queries cannot hold."""
+    return " ".join(text.replace("\t", " ").splitlines())
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text a line."""
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _manifest(
+    split: Split,
+    training_sets: Mapping[str, TrainingSet],
+    test: _TestSet,
+    gate: str,
+    options: Options,
+) -> dict[str, Any]:
+    """Return what `own.manifest.Manifest` reads, but for the SHA-256 of the files."""
+    counts = {}
+    for name, training_set in training_sets.items():
+        pairs = training_set.pairs
+        counts[name] = {"queries": len(pairs.query_ids), "pairs": len(pairs.rows)}
+    n_gate = len(test.gate_ids)
+    return {
+        "protocol": type(split).__name__,
+        "split": config_of(split),
+        "sets": counts,
+        "n_test": len(test.queries) - n_gate,
+        "gate": gate,
+        "n_gate": n_gate,
+        "negatives": options["negatives"],
+        "spare": options["spare"],
+        "format": list(options["format"]),
+    }
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below a folder, by its path there."""
+    checksums = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            checksums[path.relative_to(folder).as_posix()] = sha256(path)
+    return checksums

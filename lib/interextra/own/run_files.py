@@ -1,0 +1,190 @@
+"""Runs of anybody, as files in the forms of other tools, or as a dictionary."""
+
+import io
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet, strings
+from interextra.data.trec import content, numbered_lines
+from interextra.store import InputError, offenders
+from interextra.store.errors import one_line
+from interextra.store.files import parse_json
+
+MTEB_SHAPE = "write {subset: {split: {query_id: {doc_id: score}}}}, as MTEB does"
+SENTENCE_TRANSFORMERS_SHAPE = 'write {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}'
+
+
+def read_run(path: Path) -> RunFile:
+    """Read a run, plain or gzipped.
+
+    The suffix names the form: MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno,
+    score), .parquet; TREC for any other. A query whose list of hits is empty has an empty ranking.
+
+    Raises
+    ------
+    InputError
+        The file, its line where it has lines, and what is wrong.
+    """
+    suffix = format_suffix(path)
+    if suffix == ".json":
+        return _read_mteb(path)
+    if suffix == ".jsonl":
+        return _read_sentence_transformers(path)
+    if suffix == ".csv":
+        return RunFile.from_frame(read_csv(path), str(path))
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    return RunFile.read(path)
+
+
+def format_suffix(path: Path) -> str:
+    """Return the suffix that names the form, before a .gz."""
+    return Path(path.name.removesuffix(".gz")).suffix
+
+
+def _read_parquet(path: Path) -> RunFile:
+    """Read what `RunFile.write_parquet` wrote, or anybody's table of a run.
+
+    Its columns are query_id (or qid), doc_id (or docno) and score.
+    """
+    with open_parquet(path) as file:
+        metadata = file.schema_arrow.metadata or {}
+        if MARKS & metadata.keys():
+            return RunFile.read(path)
+        table = file.read().to_pandas(ignore_metadata=True)
+        return RunFile.from_frame(table.rename(columns=COLUMNS), str(path))
+
+
+def _read_mteb(path: Path) -> RunFile:
+    """Read {subset: {split: {query_id: {doc_id: score}}}} with one subset of one split."""
+    document = parse_json(content(path), path)
+    subsets = document if isinstance(document, dict) else {"": document}
+    hits_of_splits: list[Any] = []
+    for name, splits in subsets.items():
+        if name == "mteb_model_meta":
+            continue
+        if not isinstance(splits, dict):
+            raise InputError(f"{path}: not read as a run; {MTEB_SHAPE}")
+        hits_of_splits += splits.values()
+    n_splits = len(hits_of_splits)
+    if n_splits != 1:
+        raise InputError(f"{path}: {n_splits} subsets and splits; keep one: {MTEB_SHAPE}")
+    if not hits_of_splits[0]:
+        raise InputError(f"{path}: no queries in it; {MTEB_SHAPE}")
+    return run_of_hits(hits_of_splits[0], str(path))
+
+
+def _read_sentence_transformers(path: Path) -> RunFile:
+    """Read lines {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}."""
+    line_of: dict[str, int] = {}
+    rows = []
+    for number, line in numbered_lines(path):
+        where = f"{path}:{number}"
+        query_id, hits = _hits_of_line(parse_json(line, where), where)
+        if query_id in line_of:
+            raise InputError(
+                f"{where}: query_id {query_id!r} stands on line {line_of[query_id]}, too; keep one"
+            )
+        counts = Counter(doc_id for doc_id, _ in hits)
+        if len(counts) < len(hits):
+            [(doc_id, _)] = counts.most_common(1)
+            raise InputError(
+                f"{where}: doc_id {doc_id!r} stands twice for query_id {query_id!r}; keep one"
+            )
+        line_of[query_id] = number
+        rows += [(query_id, doc_id, score) for doc_id, score in hits]
+    if not line_of:
+        raise InputError(f"{path}: no rows in it; {SENTENCE_TRANSFORMERS_SHAPE}")
+    return RunFile.from_frame(_frame(rows), str(path), list(line_of))
+
+
+def _hits_of_line(line: Any, where: str) -> tuple[str, list[tuple[str, float]]]:
+    """Return the query_id of a line, and (doc_id, score) of its results."""
+    try:
+        query_id = _id(line["query_id"])
+        hits = [(_id(hit["corpus_id"]), _score(hit["score"])) for hit in line["results"]]
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            f"{where}: not read as a run ({error!r}); {SENTENCE_TRANSFORMERS_SHAPE}"
+        ) from None
+    return query_id, hits
+
+
+def _id(value: object) -> str:
+    """Return an id of JSON: a string, or a whole number as it is written."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise TypeError(f"{str(value)[:40]} is no id: write a string")
+    return str(value)
+
+
+def _score(value: Any) -> float:
+    """Return a score of JSON, which is a number, and not NaN."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or value != value:
+        raise TypeError(f"{str(value)[:40]} is no score: write a number")
+    return value
+
+
+def run_of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> RunFile:
+    """Return the run of {query_id: {doc_id: score}}; a query without hits has an empty ranking.
+
+    `at` says where the hits are from, for errors.
+    """
+    has_rankings = isinstance(hits, Mapping) and all(
+        isinstance(ranking, Mapping) for ranking in hits.values()
+    )
+    if not has_rankings:
+        raise InputError(f"{at}: not read as a run; it needs {{query_id: {{doc_id: score}}}}")
+    keys = pd.Series(list(hits), dtype=object)
+    query_ids = strings(keys, f"{at}: query_id").to_pylist()
+    rows = []
+    for query_id, ranking in zip(query_ids, hits.values(), strict=True):
+        rows += [(query_id, doc_id, score) for doc_id, score in ranking.items()]
+    return RunFile.from_frame(_frame(rows), at, query_ids)
+
+
+def _frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
+    """Return query_id, doc_id, score as they are: their types are checked where a run is made."""
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"], dtype=object)
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Read a table of a run, or of values per query, as PyTerrier writes them.
+
+    Its columns get the kit's names: query_id and doc_id, read as strings.
+
+    Raises
+    ------
+    InputError
+        The file, and what is wrong with it.
+    """
+    id_columns = [*COLUMNS, *COLUMNS.values()]
+    try:
+        table = pd.read_csv(
+            io.BytesIO(content(path)),
+            keep_default_na=False,
+            na_values={"score": [""], "value": [""]},
+            low_memory=False,
+            dtype=dict.fromkeys(id_columns, str),
+        )
+    except (ValueError, OverflowError) as error:  # empty, or not UTF-8
+        raise InputError(
+            f"{path}: not a table of comma-separated values ({one_line(error)})"
+        ) from None
+    # pandas takes the columns that have no name for an index
+    if not isinstance(table.index, pd.RangeIndex):
+        raise InputError(
+            f"{path}: its rows have more fields than its header names; name each column"
+        )
+    table = table.rename(columns=COLUMNS)
+    if not table.columns.is_unique:
+        raise InputError(
+            f"{path}: a column stands twice in {offenders(table.columns, 12)}; keep one of each"
+        )
+    if table.empty:
+        raise InputError(f"{path}: no rows in it; check the file")
+    return table

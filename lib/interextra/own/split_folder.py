@@ -1,0 +1,133 @@
+"""Notebook 12: a folder of `splitting.export`, opened again by whoever has runs on it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from interextra.data.collection import Passages
+from interextra.data.runs import RunFile
+from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
+from interextra.models.recipe import load_recipe
+from interextra.models.search.run import Run, model_of
+from interextra.own.manifest import Manifest
+from interextra.own.splitting import GATE, MANIFEST, STRATA, searched_queries
+from interextra.splits.shift import read_shift
+from interextra.splits.split import Split
+from interextra.store import InputError, Store, offenders, sha256
+
+DEPTH = 1000  # passages of BM25 for a query
+
+
+class SplitFolder(NamedTuple):
+    """A folder of `splitting.export`, opened."""
+
+    split: Split
+    sets: list[str]  # names of the training sets
+    queries: pd.DataFrame  # to search: query_id, text
+    qrels: pd.DataFrame
+    # what left-out part each query belongs to; None: the regime is that of the set
+    strata: pd.Series | None
+    # split of the queries that only show a lead over the baseline; "": some of the test queries do
+    gate: str
+    gate_ids: list[str]  # these queries
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, folder: Path, attribute: str = "") -> "SplitFolder":
+        """Read a folder of `interextra split`; anybody may have written it.
+
+        Parameters
+        ----------
+        folder : Path
+        attribute : str
+            That of a shift by a function in Python, as the user names it; the folder alone loads no
+            code.
+
+        Raises
+        ------
+        InputError
+            No such folder, a file that changed since the split was written, or one that holds
+            something else.
+        """
+        manifest = Manifest.read(folder)
+        allowed = [read_shift(attribute)[1]] if attribute else []
+        split = manifest.open_split(folder / MANIFEST, allowed)
+        files = ["test.tsv", "test.qrels", GATE]
+        if split.release:
+            files.append(STRATA)
+        _refuse_changed_files(folder, files, manifest)
+        opened = cls(
+            split,
+            sets=list(manifest.sets),
+            queries=read_queries_tsv(folder / "test.tsv"),
+            qrels=read_qrels(folder / "test.qrels"),
+            strata=_read_strata(folder / STRATA) if split.release else None,
+            gate=manifest.gate,
+            gate_ids=[query_id for _, query_id in numbered_lines(folder / GATE)],
+            manifest=manifest,
+        )
+        opened._refuse_contradictions(folder)
+        return opened
+
+    def _refuse_contradictions(self, folder: Path) -> None:
+        """Refuse files that name other queries, or other left-out parts, than they should."""
+        query_ids = set(self.queries["query_id"])
+        not_asked = "is no query of test.tsv"
+        faults = [
+            (GATE, set(self.gate_ids) - query_ids, not_asked),
+            ("test.qrels", set(self.qrels["query_id"]) - query_ids, not_asked),
+        ]
+        if self.strata is not None:
+            not_in_both = query_ids ^ set(self.strata.index)
+            left_out = {name.partition("-")[2] for name in self.sets}
+            faults += [
+                (STRATA, not_in_both, "is not in both it and test.tsv"),
+                (STRATA, set(self.strata) - left_out, "is left out of no training set"),
+            ]
+        for name, ids, fault in faults:
+            if ids:
+                wrong = offenders(sorted(ids))
+                raise InputError(f"{folder / name}: {wrong} {fault}; split again")
+
+    @property
+    def passages(self) -> Passages:
+        """The passages of the collection."""
+        return self.split.pool.source.open().passages
+
+    @property
+    def bm25(self) -> Run:
+        """BM25 with its defaults on the queries to search."""
+        model = model_of(load_recipe("bm25"), self.split.pool, 0)
+        queries = searched_queries(self.split, self.gate)
+        return Run(model=model, queries=queries, depth=DEPTH)
+
+    def read(self, run: Run, store: Store) -> RunFile:
+        """Return the ranking of the queries to search.
+
+        A gate's query of a kind that is in no training set is none of them.
+        """
+        parts = [run.read(store, part) for part in run.queries]
+        rankings = pd.concat([part.frame() for part in parts])
+        is_searched = rankings["query_id"].isin(self.queries["query_id"])
+        return RunFile.from_frame(rankings[is_searched])
+
+
+def _refuse_changed_files(folder: Path, names: list[str], manifest: Manifest) -> None:
+    """Refuse a file that is no longer as the manifest has it."""
+    for name in names:
+        path = folder / name
+        if name not in manifest.files:
+            raise InputError(
+                f"{folder / MANIFEST}: 'files' has no SHA-256 of {name}; write the split again"
+            )
+        is_unchanged = path.is_file() and sha256(path) == manifest.files[name]
+        if not is_unchanged:
+            raise InputError(
+                f"{path}: was changed or is gone since the split was written; split again"
+            )
+
+
+def _read_strata(path: Path) -> pd.Series:
+    """Read the left-out part of each query: index query_id."""
+    return read_queries_tsv(path).set_index("query_id")["text"]
