@@ -16,7 +16,7 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.measures.indicators import jaccard, link
+from interextra.measures.indicators import link, weighted_jaccard
 from interextra.models.search.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.released import read_qrels_json, read_restrain, read_resttest, read_shift
@@ -294,7 +294,7 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
         for name, texts in queries.groupby("cluster", sort=False)["text"]:
             others = queries[queries["cluster"] != name].drop_duplicates("query_id")["text"]
             n_words = texts.str.lower().str.split().explode().nunique()
-            rows.append((shift, name, jaccard(texts, others), len(texts), n_words))
+            rows.append((shift, name, weighted_jaccard(texts, others), len(texts), n_words))
     frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
     authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
     return frame.assign(authors=frame["cluster"].map(authors))
