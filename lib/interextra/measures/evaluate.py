@@ -23,11 +23,13 @@ from interextra.data.runs import RunFile, strings
 from interextra.data.trec import refuse_repeated
 from interextra.models.model import names_of
 from interextra.models.search.run import Ranking
+from interextra.stats.effects import ratio
 from interextra.store import Cell, InputError, Store, offenders
 
 KNOWN = (
     "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, infAP, Judged, Judged@k, ASL@k"
 )
+GRADED = ("nDCG", "Judged")  # for these no relevance is binary
 N_ORDERS = 20  # random orders of a ranking that `in_random_order` averages over
 # (key of a run, test set, names, skip_own) → `per_query`: each is computed once a process
 _MEASURED: dict[tuple, pd.DataFrame] = {}
@@ -298,7 +300,8 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     judged_query, query_ids = pd.factorize(judged_ids)
     judged_docs = strings(qrels["doc_id"], "qrels: doc_id").dictionary_encode()
     doc_ids = judged_docs.dictionary
-    judged_pairs = pd.Index(judged_query * len(doc_ids) + np.asarray(judged_docs.indices))
+    judged_doc = np.asarray(judged_docs.indices)
+    judged_pairs = pd.Index(judged_query * len(doc_ids) + judged_doc)
     if not judged_pairs.is_unique:
         refuse_repeated(qrels[["query_id", "doc_id"]].astype(str), "qrels")
 
@@ -356,7 +359,7 @@ def _whole_relevance(qrels: pd.DataFrame) -> np.ndarray:
 
 
 # Each measure is a function of the hits, a cutoff k (infinite: none) and the least relevance `rel`
-# of a relevant passage, float64[n_queries]. nDCG and Judged take no `rel`, Bpref and infAP no k.
+# of a relevant passage, float64[n_queries]. Those of GRADED take no `rel`, Bpref and infAP no k.
 
 
 def _ndcg(hits: _Hits, k: float, rel: int) -> np.ndarray:
@@ -461,35 +464,20 @@ def _asl(hits: _Hits, bound: float, rel: int) -> np.ndarray:
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """Top / bottom, 0 where bottom is 0."""
-    zeros = np.zeros(len(top))
-    return np.divide(top, bottom, out=zeros, where=bottom > 0)
+    return np.nan_to_num(ratio(top, bottom))
 
 
-class _Measure(NamedTuple):
-    """A measure, and which parts its name has."""
-
-    function: Callable[[_Hits, float, int], np.ndarray]
-    cutoff: str  # @k "must", "may" or must "not" be there
-    has_rel: bool  # whether (rel=n) may be there
-
-    def takes(self, rel: str | None, cutoff: str | None) -> bool:
-        """Return whether a name may have, or lack, these parts."""
-        if rel and not self.has_rel:
-            return False
-        return self.cutoff != ("not" if cutoff else "must")
-
-
-_MEASURES = {
-    "nDCG": _Measure(_ndcg, "may", has_rel=False),
-    "RR": _Measure(_rr, "may", has_rel=True),
-    "R": _Measure(_recall, "must", has_rel=True),
-    "P": _Measure(_precision, "must", has_rel=True),
-    "AP": _Measure(_ap, "may", has_rel=True),
-    "Success": _Measure(_success, "must", has_rel=True),
-    "Bpref": _Measure(_bpref, "not", has_rel=True),
-    "infAP": _Measure(_infap, "not", has_rel=True),
-    "Judged": _Measure(_judged, "may", has_rel=False),
-    "ASL": _Measure(_asl, "must", has_rel=True),
+_MEASURES: dict[str, Callable[[_Hits, float, int], np.ndarray]] = {
+    "nDCG": _ndcg,
+    "RR": _rr,
+    "R": _recall,
+    "P": _precision,
+    "AP": _ap,
+    "Success": _success,
+    "Bpref": _bpref,
+    "infAP": _infap,
+    "Judged": _judged,
+    "ASL": _asl,
 }
 
 
@@ -497,9 +485,11 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
     """Return the function behind a name like `AP(rel=2)@1000`."""
     parts = re.fullmatch(r"(\w+)(?:\(rel=([1-9]\d*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
     kind, rel, cutoff = parts.groups() if parts else ("", None, None)
-    measure = _MEASURES.get(kind)
-    if measure is None or not measure.takes(rel, cutoff):
+    shape = f"{kind}@k" if cutoff else kind
+    if shape not in KNOWN.split(", ") or (rel and kind in GRADED):
         raise InputError(
             f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary"
         )
-    return lambda hits: measure.function(hits, float(cutoff or "inf"), int(rel or 1))
+    measure = _MEASURES[kind]
+    k, least = float(cutoff or np.inf), int(rel or 1)
+    return lambda hits: measure(hits, k, least)

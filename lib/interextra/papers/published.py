@@ -117,7 +117,6 @@ def _cells(document: Attributes, number: str) -> Iterator[Attributes]:
     section, whole = table["section"], number.rstrip("ab")
     source = f"{document['reference']}, section {section}, Table {whole}"
     columns = _columns(table, document.get("labels", {}))
-    rules = table.get("where", [])
     n_keys = len(table["keys"])
     for row in table["rows"]:
         keys = dict(zip(table["keys"], row[:n_keys], strict=True))
@@ -126,12 +125,8 @@ def _cells(document: Attributes, number: str) -> Iterator[Attributes]:
             cell = {"table": number, "row": SEPARATOR.join(title), "column": column}
             cell["source"] = source
             cell |= columns[column] | keys
-            for rule in rules:
-                if rule["when"].items() <= cell.items():
-                    cell |= rule["set"]
-            _set_value(cell, value)
-            if value is None and not cell["note"]:
-                cell["note"] = table.get("null_means", "")
+            _apply(table.get("where", []), cell)
+            _set_value(cell, value, table.get("null_means", ""))
             yield cell
 
 
@@ -149,16 +144,26 @@ def _columns(table: Attributes, labels: Attributes) -> dict[str, Attributes]:
     return columns
 
 
-def _set_value(cell: Attributes, value: float | str | None) -> None:
-    """Set value, scaled, rounding and text of a cell; its decimals are the printed ones."""
+def _apply(rules: list[Attributes], cell: Attributes) -> None:
+    """Set the attributes of a cell that the `where` rules give it, one rule after the other."""
+    for rule in rules:
+        if rule["when"].items() <= cell.items():
+            cell |= rule["set"]
+
+
+def _set_value(cell: Attributes, value: float | str | None, null_means: str) -> None:
+    """Set value, scaled, rounding and text of a cell, and the note of an empty one."""
     decimals = cell.pop("decimals")
     factor = UNITS[cell["unit"]]
+    is_number = not isinstance(value, str | None)
     cell["text"] = value if isinstance(value, str) else None
-    cell["value"] = math.nan if isinstance(value, str | None) else float(value)
+    cell["value"] = float(value) if is_number else math.nan
     cell["scaled"] = cell["value"] * factor
     cell["rounding"] = math.nan
     if decimals is not None:
         cell["rounding"] = 0.5 * 10**-decimals * factor
+    if value is None:
+        cell["note"] = cell["note"] or null_means
 
 
 def zhan_deltas() -> pd.DataFrame:
@@ -283,8 +288,9 @@ def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:
     {112: '14k', 1600: '200k'}
     """
     shares = {name: int(name.removesuffix("k")) / 503 for name in SIZES}
-
-    def nearest(share: float) -> str:
-        return min(SIZES, key=lambda name: abs(math.log(share / shares[name])))
-
-    return {size: nearest(size / n_train) for size in sizes}
+    nearest = {}
+    for size in sizes:
+        share = size / n_train
+        distances = [abs(math.log(share / other)) for other in shares.values()]
+        nearest[size] = SIZES[np.argmin(distances)]
+    return nearest

@@ -7,7 +7,7 @@ JSON. Our own splits are written in the same formats.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from pathlib import Path
 
@@ -160,12 +160,9 @@ def export_split(
         An unknown kind, a name that no file can have.
     """
     if kind not in KINDS:
-        raise InputError(f"export_split: no kind {kind!r}; there are {', '.join(KINDS)}")
-    labels = [name for name in sets if "/" in name]
-    if labels:
-        raise InputError(
-            f"label {offenders(labels)}: the name of a file cannot hold a /; rename the label"
-        )
+        kinds = ", ".join(KINDS)
+        raise InputError(f"export_split: no kind {kind!r}; there are {kinds}")
+    _refuse_slashes(sets)
     all_ids = set().union(*sets.values())
     qrels = qrels[qrels["query_id"].isin(all_ids)]
     paths, files = [], {}
@@ -182,3 +179,12 @@ def export_split(
             released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
             files[folder / f"{released}.train-qrel.txt"] = qrels[inside]
     return paths + [write_qrels(path, rows) for path, rows in files.items()]
+
+
+def _refuse_slashes(names: Iterable[str]) -> None:
+    """Refuse names of sets that no file can have."""
+    labels = [name for name in names if "/" in name]
+    if labels:
+        raise InputError(
+            f"label {offenders(labels)}: the name of a file cannot hold a /; rename the label"
+        )

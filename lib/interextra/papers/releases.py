@@ -136,16 +136,24 @@ def released_agreement(
         test_ids = [query_id for part in cell.test for query_id in part.ids()]
         for size in published.SIZES:
             table = pd.DataFrame({"encoder": encoder, "size": size, "query_id": test_ids})
-            chance = {}
-            for regime, name in RELEASED_REGIMES.items():
-                released_ids = read_restrain(folder, size, name)["query_id"]
-                is_released = train_ids.isin(released_ids).to_numpy()
-                table[regime] = is_released[neighbours].mean(axis=1)
-                chance[f"chance_{regime}"] = is_released.mean()
-            in_either = table[list(RELEASED_REGIMES)].sum(axis=1)
+            released = _in_released(train_ids, folder, size)
+            for regime, inside in released.items():
+                table[regime] = inside[neighbours].mean(axis=1)
+            in_either = table[list(released)].sum(axis=1)
             table["neither"] = (1 - in_either).clip(0)
-            parts.append(table.assign(**chance))
+            for regime, inside in released.items():
+                table[f"chance_{regime}"] = inside.mean()
+            parts.append(table)
     return pd.concat(parts, ignore_index=True)
+
+
+def _in_released(train_ids: pd.Series, folder: Path, size: str) -> dict[str, np.ndarray]:
+    """Return which training queries are in the released set of each regime, bool[n_train]."""
+    released = {}
+    for regime, name in RELEASED_REGIMES.items():
+        qrels = read_restrain(folder, size, name)
+        released[regime] = train_ids.isin(qrels["query_id"]).to_numpy()
+    return released
 
 
 def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
@@ -223,25 +231,26 @@ def released_bucket_agreement(
         for clustered, normalise in itertools.product(("train+test", "test"), (True, False)):
             others = train if clustered == "train+test" else None
             ours = [_buckets_of_dev(dev, dl, others, seed, normalise) for seed in seeds]
+            labels = {"encoder": encoder, "clustered": clustered, "normalise": normalise}
             for seed, buckets in zip(seeds, ours, strict=True):
-                same = clusters.agreement(buckets, theirs)
-                between = [
-                    clusters.agreement(buckets, other)["ari"]
-                    for other in ours
-                    if other is not buckets
-                ]
-                row = {
-                    "encoder": encoder,
-                    "clustered": clustered,
-                    "normalise": normalise,
-                    "seed": seed,
-                    "n_queries": len(dev),
-                    "ari": same["ari"],
-                    "share_matched": same["share_matched"],
-                    "ari_other_seeds": np.mean(between) if between else np.nan,
-                }
-                rows.append(row)
+                compared = _compared(buckets, theirs, ours)
+                rows.append(labels | {"seed": seed} | compared)
     return pd.DataFrame(rows)
+
+
+def _compared(
+    buckets: np.ndarray, released: np.ndarray, of_all_seeds: Sequence[np.ndarray]
+) -> dict[str, float]:
+    """Compare our buckets with the released ones, and with ours by the other seeds."""
+    same = clusters.agreement(buckets, released)
+    others = [other for other in of_all_seeds if other is not buckets]
+    between = [clusters.agreement(buckets, other)["ari"] for other in others]
+    return {
+        "n_queries": len(buckets),
+        "ari": same["ari"],
+        "share_matched": same["share_matched"],
+        "ari_other_seeds": np.mean(between) if between else np.nan,
+    }
 
 
 def _buckets_of_dev(
@@ -320,11 +329,7 @@ def _with_case(text: str) -> list[str]:
 
 def _first_of(order: Sequence[str]) -> Rule:
     """Return the rule that gives the first cluster, in this order, that a query falls into."""
-
-    def first(text: str) -> list[str]:
-        return sorted(attributes.wh_words(text), key=order.index)[:1]
-
-    return first
+    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
 
 
 def rule_agreement(folder: Path) -> pd.DataFrame:
@@ -486,14 +491,7 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
     negatives, answers (share that answers any training query), exposed (answers × held_out),
     against_random.
     """
-    paths = sorted(folder.glob("qrels.train*"))
-    if len(paths) != 1:
-        names = offenders(path.name for path in paths) or "none"
-        raise InputError(
-            f"{folder}: one file qrels.train* is read, there are: {names}; "
-            "keep the judgements in one"
-        )
-    judgements = read_qrels(paths[0])
+    judgements = _training_judgements(folder)
     answers = judgements["doc_id"].unique()
     scale = TRAIN_QUERIES / judgements["query_id"].nunique()
     shares = {"a random passage": len(answers) / PASSAGES * scale}
@@ -507,3 +505,15 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
     table["exposed"] = table["answers"] * held_out
     table["against_random"] = table["exposed"] / table["exposed"][0]
     return table
+
+
+def _training_judgements(folder: Path) -> pd.DataFrame:
+    """Read the one file of training judgements in a folder."""
+    paths = sorted(folder.glob("qrels.train*"))
+    if len(paths) != 1:
+        names = offenders(path.name for path in paths) or "none"
+        raise InputError(
+            f"{folder}: one file qrels.train* is read, there are: {names}; "
+            "keep the judgements in one"
+        )
+    return read_qrels(paths[0])
