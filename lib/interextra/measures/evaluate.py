@@ -166,8 +166,9 @@ def _tidy(design: pd.DataFrame, measured: list[tuple[_Ranked, pd.DataFrame]]) ->
             of_split = queries.source.open().queries(queries.split)
             units[split] = entity_units(of_split)
         piece = table.melt(var_name="measure", ignore_index=False).reset_index()
-        piece["unit"] = units[split].loc[piece["query_id"]].to_numpy()
-        pieces.append(piece.assign(test_set=ranked.test_set, row=ranked.row))
+        unit = units[split].loc[piece["query_id"]]
+        piece = piece.assign(unit=unit.to_numpy(), test_set=ranked.test_set)
+        pieces.append(piece.assign(row=ranked.row))
     tidy = pd.concat(pieces, ignore_index=True)
     cells = [name for name in design if _has_cells(design[name])]
     labels = design.drop(columns=["run", "skip_own", *cells], errors="ignore")
@@ -376,9 +377,9 @@ def _ideal_dcg(hits: _Hits, k: float) -> np.ndarray:
     best_first = np.lexsort((-gain, hits.judged_query))
     query = hits.judged_query[best_first]
     start = np.searchsorted(query, np.arange(hits.n_queries))
-    rank = np.arange(1, len(query) + 1) - start[query]
+    rank = np.arange(len(query)) - start[query] + 1
     discounted = gain[best_first] / np.log2(rank + 1)
-    discounted[rank > k] = 0
+    discounted[rank > k] = 0.0
     return np.bincount(query, discounted, minlength=hits.n_queries)
 
 
@@ -467,7 +468,7 @@ def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     return np.nan_to_num(ratio(top, bottom))
 
 
-_MEASURES: dict[str, Callable[[_Hits, float, int], np.ndarray]] = {
+_MEASURES = {
     "nDCG": _ndcg,
     "RR": _rr,
     "R": _recall,
@@ -491,5 +492,6 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
             f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary"
         )
     measure = _MEASURES[kind]
-    k, least = float(cutoff or np.inf), int(rel or 1)
+    k = float(cutoff or "inf")
+    least = int(rel or 1)
     return lambda hits: measure(hits, k, least)

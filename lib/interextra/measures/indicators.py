@@ -275,12 +275,13 @@ def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
             if not _can_correlate(part, by, within):
                 continue
             for method in ("Pearson", "Spearman"):
-                labels = {"model": model, "indicator": by, "kind": kind, "method": method}
-                test = correlation_test(part[by], part["delta"], method, within)
-                rows.append(labels | {"n": len(part)} | test)
+                row = {"model": model, "indicator": by, "kind": kind, "method": method}
+                row["n"] = len(part)
+                row |= correlation_test(part[by], part["delta"], method, within)
+                rows.append(row)
     table = pd.DataFrame(rows, columns=LINK)
-    table["p_holm"] = table.groupby(["kind", "method"])["p_value"].transform(holm)
-    return table
+    families = table.groupby(["kind", "method"])
+    return table.assign(p_holm=families["p_value"].transform(holm))
 
 
 def _can_correlate(points: pd.DataFrame, by: str, within: pd.Series | None) -> bool:

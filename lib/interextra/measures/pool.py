@@ -11,6 +11,7 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
+from interextra.stats.effects import ratio
 from interextra.store import InputError, Store
 
 PAIR = ["query_id", "doc_id"]
@@ -112,7 +113,8 @@ def _bootstrapped(
         topic_gains = judged_gains.get_group(query_id).to_numpy(float)
         run_gains = gains[~np.isnan(gains)]
         known_gains = run_gains if prior == "run" and len(run_gains) else topic_gains
-        drawn = random.choice(known_gains, (n_draws, np.isnan(gains).sum()))
+        n_unjudged = np.isnan(gains).sum()
+        drawn = random.choice(known_gains, (n_draws, n_unjudged))
         means[query_id] = _drawn_ndcg(gains, drawn, topic_gains, k).mean()
     return pd.Series(means, dtype=float)
 
@@ -129,11 +131,11 @@ def _drawn_ndcg(
     completed = np.tile(gains, (n_draws, 1))
     completed[:, np.isnan(gains)] = drawn
     best_judged = np.sort(topic_gains)[::-1]
-    candidates = np.hstack([np.tile(best_judged[:k], (n_draws, 1)), drawn])
-    best_first = np.sort(candidates, axis=1)[:, ::-1]
+    judged = np.tile(best_judged[:k], (n_draws, 1))
+    best_last = np.sort(np.hstack([judged, drawn]), axis=1)
+    best_first = best_last[:, ::-1]
     ideal_dcg = _dcg(best_first[:, :k])
-    zeros = np.zeros(n_draws)
-    return np.divide(_dcg(completed), ideal_dcg, out=zeros, where=ideal_dcg > 0)
+    return np.nan_to_num(ratio(_dcg(completed), ideal_dcg))
 
 
 def _dcg(gains: np.ndarray) -> np.ndarray:
@@ -203,6 +205,7 @@ def left_out(
 
     These are judged pairs among their first `depth` and of no other run's.
     """
-    own_pairs = judgement_pool(own, depth).difference(judgement_pool(others, depth))
-    is_own = pd.MultiIndex.from_frame(qrels[PAIR]).isin(own_pairs)
-    return qrels[~is_own]
+    other_pairs = judgement_pool(others, depth)
+    own_pairs = judgement_pool(own, depth).difference(other_pairs)
+    judged_pairs = pd.MultiIndex.from_frame(qrels[PAIR])
+    return qrels[~judged_pairs.isin(own_pairs)]

@@ -324,7 +324,8 @@ def predict(wide: pd.DataFrame, predictors: pd.DataFrame, counts: pd.DataFrame) 
         query_ids = targets.index
         known = by_model.get_group(key).set_index("query_id")
         known = known.loc[query_ids].drop(columns=["shift", "model"])
-        known = known.dropna(axis=1, thresh=len(query_ids) // 2 + 1)
+        is_known = known.notna().mean() > 0.5
+        known = known.loc[:, is_known]
         if "collection: length" in known:
             known["collection: length"] *= -1
         of_queries = counts.loc[query_ids].to_numpy()
@@ -365,11 +366,12 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     intervals of the differences of all pairs).
     """
     columns = [*by, "name", "within", "low", "high", "n", "better_than"]
+    orders_any = predicted["within"].notna().any()
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):
         n_known = part.groupby("name", sort=False)["within"].count()
         n = n_known.max()
-        if n == 0 and predicted["within"].notna().any():
+        if n == 0 and orders_any:
             continue  # too few queries, or all of one value
         everywhere = n_known.index[n_known == n]
         table = _ranked(part[part["name"].isin(everywhere)])
@@ -384,8 +386,7 @@ def _ranked(predicted: pd.DataFrame) -> pd.DataFrame:
     """Return name, within, low, high, better_than of the predictors of one ranking, best first."""
     by_name = predicted.groupby("name", sort=False)
     table = by_name[["within"]].mean()
-    draws = [part.drawn().mean(axis=0) for _, part in by_name]
-    draws = np.stack(draws)
+    draws = np.stack([part.drawn().mean(axis=0) for _, part in by_name])
     means = table["within"].to_numpy()
     table["low"], table["high"] = simultaneous(means, draws)
     is_pair = ~np.eye(len(table), dtype=bool)

@@ -170,16 +170,14 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
             n_families = models["family"].nunique()
             for statistic in METHODS:
                 value, draws = _correlation(models, in_domain, collection, counts, statistic)
-                low, high = (np.nan, np.nan)
-                if n_families > 3:
-                    low, high = ends_of(draws)
+                ends = ends_of(draws) if n_families > 3 else (np.nan, np.nan)
                 row = {
                     "collection": collection,
                     "subset": subset,
                     "statistic": statistic,
                     "value": value,
-                    "low": low,
-                    "high": high,
+                    "low": ends[0],
+                    "high": ends[1],
                     "n_models": len(models),
                     "n_families": n_families,
                 }
