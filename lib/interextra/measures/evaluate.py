@@ -165,7 +165,8 @@ def _tidy(design: pd.DataFrame, measured: list[tuple[_Ranked, pd.DataFrame]]) ->
         if split not in units:
             of_split = queries.source.open().queries(queries.split)
             units[split] = entity_units(of_split)
-        piece = table.melt(var_name="measure", ignore_index=False).reset_index()
+        piece = table.rename_axis("query_id").melt(var_name="measure", ignore_index=False)
+        piece = piece.reset_index()
         unit = units[split].loc[piece["query_id"]]
         piece = piece.assign(unit=unit.to_numpy(), test_set=ranked.test_set)
         pieces.append(piece.assign(row=ranked.row))
