@@ -59,16 +59,21 @@ def brute_force_jaccard(source, target):
 
 def test_jaccard_by_hand():
     # fox 1/3 and red 2/3 beside fox 1/4, red 1/2, sea 1/4: min 1/4 + 1/2, max 1/3 + 2/3 + 1/4
-    assert ind.jaccard(["red Red fox"], ["red sea", "fox red"]) == pytest.approx(0.75 / 1.25)
-    assert ind.jaccard(["a b"], ["b a", "a b"]) == 1 and ind.jaccard(["a"], ["b"]) == 0
+    assert ind.weighted_jaccard(["red Red fox"], ["red sea", "fox red"]) == pytest.approx(
+        0.75 / 1.25
+    )
+    assert (
+        ind.weighted_jaccard(["a b"], ["b a", "a b"]) == 1
+        and ind.weighted_jaccard(["a"], ["b"]) == 0
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_jaccard_is_the_sum_over_the_union_vocabulary_and_symmetric(seed):
     source, target = texts(7 + seed, seed), texts(30, seed + 50)
-    value = ind.jaccard(source, target)
+    value = ind.weighted_jaccard(source, target)
     assert value == pytest.approx(brute_force_jaccard(source, target)) and 0 < value < 1
-    assert ind.jaccard(target, source) == pytest.approx(value)
+    assert ind.weighted_jaccard(target, source) == pytest.approx(value)
 
 
 def test_query_jaccard_is_jaccard_of_a_set_of_one():
@@ -222,7 +227,7 @@ def test_released_topics_are_as_far_from_the_others_as_the_authors_found(real_da
     others = [
         [text for other in topics if other is not topic for text in other] for topic in topics
     ]
-    found = [ind.jaccard(topic, rest) for topic, rest in zip(topics, others, strict=True)]
+    found = [ind.weighted_jaccard(topic, rest) for topic, rest in zip(topics, others, strict=True)]
     assert found == pytest.approx([0.298, 0.245, 0.339, 0.301, 0.427], abs=5e-4)
     authors = [
         0.3334,

@@ -17,7 +17,7 @@ from interextra.store.errors import InputError
 
 
 def restrain_facts(folder):
-    names = itertools.product(published.SIZES, releases.REGIMES.values())
+    names = itertools.product(published.SIZES, releases.RELEASED_REGIMES.values())
     sets = {(size, regime): released.read_restrain(folder, size, regime) for size, regime in names}
     ids = {name: set(qrels["query_id"]) for name, qrels in sets.items()}
     larger = dict(zip(published.SIZES, (*published.SIZES[1:], published.SIZES[-1]), strict=True))
@@ -170,7 +170,7 @@ def test_vectors_that_know_the_released_sets_agree_with_them(real_data, monkeypa
     )
     released = [
         releases.read_restrain(folder, "14k", name)["query_id"]
-        for name in releases.REGIMES.values()
+        for name in releases.RELEASED_REGIMES.values()
     ]
     inter, extra = (pool.frame()["query_id"].isin(ids).to_numpy() for ids in released)
     side = np.select([inter, extra], [1.0, -1.0], 0.0) + np.random.default_rng(1).normal(

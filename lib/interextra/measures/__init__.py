@@ -1,0 +1,1 @@
+"""Effectiveness of runs, incomplete judgements, and indicators and predictors of losses."""

@@ -1,18 +1,20 @@
-"""Measures per query, for all queries at once; names and values are those of ir_measures and
-trec_eval.
+"""Measures per query, for all queries at once, with the names that ir_measures gives them.
 
-Linear gain; unjudged and negative relevance are not relevant; queries without relevant passages or
-missing from the run count 0 (ASL: its bound), those without qrels are ignored. Ties are trec_eval's
-for every measure (score descending, then doc_id descending); ir_measures takes doc_id ascending for
-RR@k and Judged@k, so they differ where scores tie.
+Values are those of ir_measures and trec_eval: gain is linear; unjudged and negative relevance are
+not relevant; queries without relevant passages or missing from the run count 0 (ASL: its bound),
+those without qrels are ignored. Ties are trec_eval's for every measure (score descending, then
+doc_id descending); ir_measures takes doc_id ascending for RR@k and Judged@k, so they differ where
+scores tie.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from interextra.data.medquad import entity_units
@@ -21,357 +23,476 @@ from interextra.data.runs import RunFile, strings
 from interextra.data.trec import refuse_repeated
 from interextra.models.model import names_of
 from interextra.models.search.run import Ranking
+from interextra.stats.effects import ratio
 from interextra.store import Cell, InputError, Store, offenders
 
 KNOWN = (
     "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, infAP, Judged, Judged@k, ASL@k"
 )
-_MEASURED: dict[
-    tuple, pd.DataFrame
-] = {}  # (key of a run, test set, names) → `per_query`: read once a process
+GRADED = ("nDCG", "Judged")  # for these no relevance is binary
+N_ORDERS = 20  # random orders of a ranking that `in_random_order` averages over
+# (key of a run, test set, names, skip_own) → `per_query`: each is computed once a process
+_MEASURED: dict[tuple, pd.DataFrame] = {}
 
 
 def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Value of each measure, a column, for each query of the qrels, indexed by query_id in their
-    order.
+    """Return the value of each measure for each query of the qrels.
 
-    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`,
-    and ASL@k. InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice,
-    an id that became a float.
+    Parameters
+    ----------
+    run
+        The rankings; queries that it has beyond those of the qrels are ignored.
+    qrels
+        Columns query_id, doc_id, relevance (whole numbers).
+    names
+        Of measures, as in ir_measures, e.g. `R(rel=2)@100`; and ASL@k.
 
+    Returns
+    -------
+    A column per measure, indexed by query_id in the order of the qrels.
+
+    Raises
+    ------
+    InputError
+        An unknown measure, empty qrels, relevance that is not whole, a pair judged twice, an id
+        that became a float.
+
+    Examples
+    --------
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
     >>> per_query(run, qrels, ["RR@10", "ASL@100"]).loc["q"].tolist()
     [0.5, 1.0]
     """
-    functions = {name: _parse(name) for name in names}
+    measures = {name: _parse(name) for name in names}
     hits = _hits(run, qrels)
-    return pd.DataFrame(
-        {name: function(hits) for name, function in functions.items()}, index=hits.query_ids
-    )
+    columns = {name: measure(hits) for name, measure in measures.items()}
+    return pd.DataFrame(columns, index=hits.query_ids)
 
 
 def check(names: Sequence[str]) -> None:
-    """InputError for a measure that is unknown, or for none at all."""
+    """Refuse a measure that is unknown, and an empty list, by an InputError."""
     if not names:
         raise InputError(f"no measure given; known are {KNOWN}")
     for name in names:
         _parse(name)
 
 
+class _Ranked(NamedTuple):
+    """A set of queries that a run of a design ranks for."""
+
+    row: int  # of the run in the design
+    run: Ranking
+    queries: Queries | Part
+    test_set: str  # what tables call the queries, see `names_of`
+
+
+def _ranked(design: pd.DataFrame) -> Iterator[_Ranked]:
+    """Yield every set of queries of every run of a design."""
+    for row, run in enumerate(design["run"]):
+        test_sets = names_of(run.queries)
+        for queries, test_set in zip(run.queries, test_sets, strict=True):
+            yield _Ranked(row, run, queries, test_set)
+
+
 def values(
     design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.Series | None = None
 ) -> pd.DataFrame:
-    """Tidy values of the runs of a design: a row a run, query and measure; what `stats.effects`
-    takes.
+    """Return the tidy values of the runs of a design: what `stats.effects` takes.
 
-    design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are
-    left out. Where the
-        column `skip_own` is true, the passage with the id of its query does not count: BEIR's way
-        with queries that are passages themselves, and wrong where ids are mere numbers.
-    names : of measures, as `per_query` takes them. One that is `settled` for a run has no row.
-    strata : label of each query, by query_id: what a bootstrap draws within.
+    Parameters
+    ----------
+    design
+        A row per run: its labels, and the Run cell itself in the column `run`; other cells are left
+        out. Where the column `skip_own` is true, the passage with the id of its query does not
+        count: BEIR's way with queries that are passages themselves, and wrong where ids are mere
+        numbers.
+    store
+        Where the runs are.
+    names
+        Of measures, as `per_query` takes them. One that is `settled` for a run has no row.
+    strata
+        Label of each query, by query_id: what a bootstrap draws within.
 
-    Returns the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure,
-    value, by run, test set and measure; queries in the order of the qrels of their test set.
-    `unit`: see `entity_units`.
+    Returns
+    -------
+    A row per run, query and measure: the labels of the design, test_set, query_id, unit (see
+    `entity_units`), stratum (with `strata`), measure, value; by run, test set and measure, queries
+    in the order of the qrels of their test set.
+
+    Raises
+    ------
+    InputError
+        An unknown measure, a design without test queries, a query without a stratum.
     """
     check(names)
-    skipping, found = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy(), []
-    for row, run in enumerate(design["run"]):
-        mine = [name for name in names if not settled(run, name)]
-        for queries, name in zip(run.queries, names_of(run.queries), strict=True) if mine else ():
-            found.append(
-                (row, queries, name, _measured(run, queries, name, store, mine, skipping[row]))
-            )
-    if not found:
+    never = pd.Series(False, design.index)
+    skip_own = design.get("skip_own", never).eq(True).tolist()
+    measured = []
+    for ranked in _ranked(design):
+        unsettled = [name for name in names if not settled(ranked.run, name)]
+        if unsettled:
+            table = _measured(ranked, store, unsettled, skip_own[ranked.row])
+            measured.append((ranked, table))
+    if not measured:
         raise InputError("nothing to measure: the design has no run with test queries")
-    table = _tidy(design, found)
-    if strata is None:
-        return table
-    table.insert(table.columns.get_loc("measure"), "stratum", table["query_id"].map(strata))
-    if len(without := table.loc[table["stratum"].isna(), "query_id"].unique()):
+    table = _tidy(design, measured)
+    return table if strata is None else _with_strata(table, strata)
+
+
+def _measured(ranked: _Ranked, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:
+    """Return `per_query` of a run on one of its sets of queries."""
+    run, queries, test_set = ranked.run, ranked.queries, ranked.test_set
+    if store.measured:
+        return store.measured(run, test_set, names, skip_own)
+    key = (run.key, test_set, *names, skip_own)
+    if key not in _MEASURED:
+        file = run.read(store, queries)
+        if skip_own:
+            others = file.frame().query("query_id != doc_id")
+            file = RunFile.from_frame(others)
+        _MEASURED[key] = per_query(file, queries.qrels(store), names)
+    return _MEASURED[key]
+
+
+def _tidy(design: pd.DataFrame, measured: list[tuple[_Ranked, pd.DataFrame]]) -> pd.DataFrame:
+    """Return the table of `values`, without strata, of the `per_query` of each set of queries."""
+    units: dict[tuple[str, str], pd.Series] = {}
+    pieces = []
+    for ranked, table in measured:
+        queries = ranked.queries
+        split = queries.source.spec, queries.split
+        if split not in units:
+            of_split = queries.source.open().queries(queries.split)
+            units[split] = entity_units(of_split)
+        piece = table.rename_axis("query_id").melt(var_name="measure", ignore_index=False)
+        piece = piece.reset_index()
+        unit = units[split].loc[piece["query_id"]]
+        piece = piece.assign(unit=unit.to_numpy(), test_set=ranked.test_set)
+        pieces.append(piece.assign(row=ranked.row))
+    tidy = pd.concat(pieces, ignore_index=True)
+    cells = [name for name in design if _has_cells(design[name])]
+    labels = design.drop(columns=["run", "skip_own", *cells], errors="ignore")
+    labels = labels.iloc[tidy["row"]].reset_index(drop=True)
+    return labels.assign(**tidy[["test_set", "query_id", "unit", "measure", "value"]])
+
+
+def _has_cells(column: pd.Series) -> bool:
+    """Return whether a column of a design holds cells, which are no labels."""
+    return any(isinstance(value, Cell) for value in column)
+
+
+def _with_strata(table: pd.DataFrame, strata: pd.Series) -> pd.DataFrame:
+    """Insert the stratum of each query before its measure; refuse queries without one."""
+    stratum = table["query_id"].map(strata)
+    unlabelled = table["query_id"][stratum.isna()].unique()
+    if len(unlabelled):
         raise InputError(
-            f"strata: no label for {len(without)} queries ({offenders(without)}); give one for each"
+            f"strata: no label for {len(unlabelled)} queries ({offenders(unlabelled)}); "
+            "give one for each"
         )
+    table.insert(table.columns.get_loc("measure"), "stratum", stratum)
     return table
 
 
-def _tidy(
-    design: pd.DataFrame, found: Iterable[tuple[int, Queries | Part, str, pd.DataFrame]]
-) -> pd.DataFrame:
-    """The frame of `values` without strata.
-
-    `found`: the place of a run in the design, a set of test queries, its name (`names_of`), and its
-    `per_query`.
-    """
-    units: dict[tuple[str, str], pd.Series] = {}
-    cells = [
-        name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()
-    ]
-    labels, rows, pieces = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
-    for row, queries, name, table in found:
-        place = queries.source.spec, queries.split
-        if place not in units:
-            units[place] = entity_units(queries.source.open().queries(queries.split))
-        rows.append(np.repeat(row, table.size))
-        columns = {
-            "test_set": np.repeat(np.array([name], object), table.size),
-            "query_id": np.tile(table.index.to_numpy(object), table.shape[1]),
-            "unit": np.tile(units[place].loc[table.index].to_numpy(object), table.shape[1]),
-            "measure": np.repeat(table.columns.to_numpy(object), len(table)),
-            "value": table.to_numpy().ravel(order="F"),
-        }
-        pieces.append(columns)
-    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    return labels.iloc[np.concatenate(rows)].reset_index(drop=True).assign(**columns)
-
-
 def settled(run: Ranking, name: str) -> bool:
-    """Whether the first stage settles a measure: R@k (P@k, Success@k) of a reranker that reads k
-    passages or fewer.
+    """Return whether the first stage settles a measure.
 
-    They are those of BM25 whatever it has learnt, so that a missing loss says nothing about it.
+    It settles R@k, P@k and Success@k of a reranker that reads k passages or fewer: they are those
+    of BM25 whatever the reranker has learnt, so that a missing loss says nothing about it.
     """
-    recall = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
-    return bool(recall) and run.rerank_depth <= int(recall[1])
+    shallow = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
+    return bool(shallow) and run.rerank_depth <= int(shallow[1])
 
 
 def worse(measure: str) -> int:
-    """1 where a lower value is worse, -1 where a higher one is (ASL)."""
+    """Return 1 where a lower value is worse, -1 where a higher one is (ASL)."""
     return -1 if measure.startswith("ASL") else 1
 
 
 def in_random_order(
     design: pd.DataFrame, store: Store, names: Sequence[str], depth: int, seed: int
 ) -> pd.DataFrame:
-    """Values of the runs of a design, had their first `depth` passages been in random order: means
-    over 20 orders.
+    """Return the values that the runs of a design have in random order: means over 20 orders.
 
-    A reranker below this baseline has learnt that right answers are wrong. Columns as of `values`,
-    without strata.
+    Only the first `depth` passages of each query count. A reranker below this baseline has learnt
+    that right answers are wrong. Columns as of `values`, without strata.
     """
-    random, n, found = np.random.default_rng(seed), 20, []
-    for row, run in enumerate(design["run"]):
-        for queries, name in zip(run.queries, names_of(run.queries), strict=True):
-            first, qrels = (
-                run.read(store, queries).frame().query("rank <= @depth"),
-                queries.qrels(store),
-            )
-            orders = (first.assign(score=random.random(len(first))) for _ in range(n))
-            means = sum(per_query(RunFile.from_frame(one), qrels, names) for one in orders) / n
-            found.append((row, queries, name, means))
-    return _tidy(design, found)
+    random = np.random.default_rng(seed)
+    measured = []
+    for ranked in _ranked(design):
+        run = ranked.run.read(store, ranked.queries)
+        first = run.frame().query("rank <= @depth")
+        qrels = ranked.queries.qrels(store)
+        tables = []
+        for _ in range(N_ORDERS):
+            scores = random.random(len(first))
+            shuffled = RunFile.from_frame(first.assign(score=scores))
+            tables.append(per_query(shuffled, qrels, names))
+        measured.append((ranked, sum(tables) / N_ORDERS))
+    return _tidy(design, measured)
 
 
 def report(table: pd.DataFrame, each: bool) -> str:
-    """The lines that ir_measures' command prints of a table of `per_query`: `measure<TAB>value`,
-    four decimals.
+    """Return the lines that ir_measures' command prints of a table of `per_query`.
 
-    With `each`: `query_id<TAB>measure<TAB>value` for each query, then the means as query `all`.
+    `measure<TAB>value`, with four decimals. With `each`: `query_id<TAB>measure<TAB>value` for each
+    query, then the means as query `all`.
     """
-    lines = (
-        [f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in table.stack().items()]
-        if each
-        else []
-    )
-    before = "all\t" if each else ""
-    return "".join(
-        lines + [f"{before}{name}\t{value:.4f}\n" for name, value in table.mean().items()]
-    )
-
-
-def _measured(
-    run: Ranking, queries: Queries | Part, name: str, store: Store, names: list[str], skip_own: bool
-) -> pd.DataFrame:
-    """`per_query` of a run on one of its sets of queries, which tables call `name`."""
-    if store.measured:
-        return store.measured(run, name, names, bool(skip_own))
-    place = (run.key, name, *names, skip_own)
-    if place not in _MEASURED:
-        file = run.read(store, queries)
-        if skip_own:
-            file = RunFile.from_frame(file.frame().query("query_id != doc_id"))
-        _MEASURED[place] = per_query(file, queries.qrels(store), names)
-    return _MEASURED[place]
+    means = [f"{name}\t{value:.4f}\n" for name, value in table.mean().items()]
+    if not each:
+        return "".join(means)
+    lines = [
+        f"{query_id}\t{name}\t{value:.4f}\n" for (query_id, name), value in table.stack().items()
+    ]
+    lines += [f"all\t{line}" for line in means]
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
 class _Hits:
-    """The judged passages that the run returned, by query and rank, beside all judgements: no
-    measure needs more.
+    """The judged passages that a run returned, by query and rank, beside all judgements.
+
+    No measure needs more. Queries are numbers, from 0, of `query_ids`.
     """
 
-    query_ids: pd.Index  # n queries of the qrels
-    query: np.ndarray  # place of a hit's query in query_ids
+    query_ids: pd.Index  # of the n queries of the qrels
+    query: np.ndarray  # of each hit
     rank: np.ndarray
     relevance: np.ndarray
-    returned: np.ndarray  # passages returned, per query
-    judged_query: np.ndarray  # all judgements, hit or not
+    n_returned: np.ndarray  # passages of each query, judged or not, [n]
+    judged_query: np.ndarray  # of each judgement, hit or not
     judged_relevance: np.ndarray
 
-    def sum(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
-        return np.bincount(self.query[where], values[where], minlength=len(self.query_ids))
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, n."""
+        return len(self.query_ids)
 
-    def count(self, where: np.ndarray) -> np.ndarray:
-        return np.bincount(self.query[where], minlength=len(self.query_ids))
+    def total(self, values: np.ndarray, selected: np.ndarray) -> np.ndarray:
+        """Return the sum of the values of the selected hits of each query, float64[n]."""
+        query = self.query[selected]
+        return np.bincount(query, values[selected], minlength=self.n_queries)
 
-    def above(self, where: np.ndarray) -> np.ndarray:
-        """Per hit, the number of selected hits of its query at its rank or above."""
-        running = np.concatenate([[0], np.cumsum(where)])
-        start = np.searchsorted(self.query, np.arange(len(self.query_ids)))
+    def count(self, selected: np.ndarray) -> np.ndarray:
+        """Return the number of selected hits of each query, int64[n]."""
+        return np.bincount(self.query[selected], minlength=self.n_queries)
+
+    def at_or_above(self, selected: np.ndarray) -> np.ndarray:
+        """Return, per hit, the number of selected hits of its query at its rank or above."""
+        running = np.concatenate([[0], np.cumsum(selected)])
+        start = np.searchsorted(self.query, np.arange(self.n_queries))
         return running[1:] - running[start[self.query]]
 
-    def relevant(self, rel: int) -> np.ndarray:
-        return np.bincount(
-            self.judged_query[self.judged_relevance >= rel], minlength=len(self.query_ids)
-        )
+    def n_relevant(self, rel: int) -> np.ndarray:
+        """Return the number of passages of each query that are judged `rel` or more, int64[n]."""
+        relevant = self.judged_query[self.judged_relevance >= rel]
+        return np.bincount(relevant, minlength=self.n_queries)
 
-    def found(self, k: float, rel: int) -> np.ndarray:
-        return self.count((self.relevance >= rel) & (self.rank <= k))
+    def n_found(self, k: float, rel: int) -> np.ndarray:
+        """Return the number of relevant passages among the first k of each query, int64[n]."""
+        relevant = self.relevance >= rel
+        return self.count(relevant & (self.rank <= k))
 
 
 def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
-    if not len(qrels) or qrels[["query_id", "doc_id"]].isna().any(axis=None):
+    """Match the rows of a run with the judgements of their queries."""
+    relevance = _whole_relevance(qrels)
+    judged_ids = strings(qrels["query_id"], "qrels: query_id").to_pandas()
+    judged_query, query_ids = pd.factorize(judged_ids)
+    judged_docs = strings(qrels["doc_id"], "qrels: doc_id").dictionary_encode()
+    doc_ids = judged_docs.dictionary
+    judged_doc = np.asarray(judged_docs.indices)
+    judged_pairs = pd.Index(judged_query * len(doc_ids) + judged_doc)
+    if not judged_pairs.is_unique:
+        refuse_repeated(qrels[["query_id", "doc_id"]].astype(str), "qrels")
+
+    rows, judgements = _judged_rows(run, query_ids, doc_ids, judged_pairs)
+    first_rows = run.offsets[run.query_codes[rows]]
+    by_query = np.argsort(judged_query[judgements], kind="stable")  # by rank within a query
+    judgements = judgements[by_query]
+    n_rows = pd.Series(np.diff(run.offsets), run.query_ids)
+    return _Hits(
+        query_ids=pd.Index(query_ids, name="query_id"),
+        query=judged_query[judgements],
+        rank=(rows - first_rows + 1)[by_query],
+        relevance=relevance[judgements],
+        n_returned=n_rows.reindex(query_ids, fill_value=0).to_numpy(),
+        judged_query=judged_query,
+        judged_relevance=relevance,
+    )
+
+
+def _judged_rows(
+    run: RunFile, query_ids: pd.Index, doc_ids: pa.Array, judged_pairs: pd.Index
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a run that are judged for their query, and the judgement of each.
+
+    A pair of a query and a passage is a number: query * n_docs + doc, by their places in the ids
+    of the qrels.
+    """
+    query_of_run = pd.Index(query_ids).get_indexer(run.query_ids)  # -1 where not in the qrels
+    doc_of_run = pc.index_in(run.doc_ids, value_set=doc_ids)
+    doc_of_run = np.asarray(doc_of_run.fill_null(-1), np.int64)
+    in_qrels = doc_of_run >= 0  # for some query, which may be another one
+    rows = np.flatnonzero(in_qrels[run.doc_codes])
+    query = query_of_run[run.query_codes[rows]]
+    doc = doc_of_run[run.doc_codes[rows]]
+    judgements = judged_pairs.get_indexer(query * len(doc_ids) + doc)
+    is_hit = judgements >= 0  # the pair of a query without qrels is negative: never judged
+    return rows[is_hit], judgements[is_hit]
+
+
+def _whole_relevance(qrels: pd.DataFrame) -> np.ndarray:
+    """Return the relevance of each judgement, int64; refuse qrels without it or without ids."""
+    is_empty = qrels[["query_id", "doc_id"]].isna()
+    if not len(qrels) or is_empty.any(axis=None):
         raise InputError(
             "qrels: empty, or a query_id or doc_id is; there is nothing to measure against"
         )
     relevance = qrels["relevance"].to_numpy()
-    if relevance.dtype.kind not in "iu" or (
-        relevance.dtype == np.uint64 and (relevance >= 2**63).any()
-    ):
-        told = f"qrels: relevance must be whole numbers of at most 64 bits, not {relevance.dtype}"
-        raise InputError(f"{told}: {offenders(relevance)}")
-    relevance = relevance.astype(np.int64)  # of unsigned ones the negative would be large
-    judged_query, query_ids = pd.factorize(
-        strings(qrels["query_id"], "qrels: query_id").to_pandas()
-    )
-    judged_docs = strings(qrels["doc_id"], "qrels: doc_id").dictionary_encode()
-    doc_codes, n_docs = np.asarray(judged_docs.indices, np.int64), len(judged_docs.dictionary)
-    order = np.argsort(judged_query * n_docs + doc_codes)
-    pairs = (judged_query * n_docs + doc_codes)[order]
-    if (pairs[1:] == pairs[:-1]).any():
-        refuse_repeated(qrels[["query_id", "doc_id"]].astype(str), "qrels")
-    place = pd.Index(query_ids).get_indexer(
-        run.query_ids
-    )  # of each query of the run, -1 = no qrels
-    known = np.asarray(
-        pc.fill_null(pc.index_in(run.doc_ids, value_set=judged_docs.dictionary), -1), np.int64
-    )
-    rows = np.flatnonzero(
-        (known >= 0)[run.doc_codes]
-    )  # a judged passage, though perhaps for another query
-    query = place[run.query_codes[rows]]
-    pair = query * n_docs + known[run.doc_codes[rows]]
-    found = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
-    hit = pairs[found] == pair  # never for a query without qrels: its pair is negative
-    rows, query, found = rows[hit], query[hit], found[hit]
-    rank = rows - run.offsets[run.query_codes[rows]] + 1
-    by_query = np.argsort(query, kind="stable")  # ranks ascend within a query already
-    returned = np.zeros(len(query_ids), np.int64)
-    returned[place[place >= 0]] = np.diff(run.offsets)[place >= 0]
-    of_hits = [side[by_query] for side in (query, rank, relevance[order[found]])]
-    return _Hits(pd.Index(query_ids, name="query_id"), *of_hits, returned, judged_query, relevance)
+    is_whole = relevance.dtype.kind in "iu"
+    if not is_whole or (relevance > np.iinfo(np.int64).max).any():
+        raise InputError(
+            f"qrels: relevance must be whole numbers of at most 64 bits, not {relevance.dtype}: "
+            f"{offenders(relevance)}"
+        )
+    return relevance.astype(np.int64)  # of unsigned ones the negative would be large
 
 
-def _ndcg(hits: _Hits, k: float) -> np.ndarray:
+# Each measure is a function of the hits, a cutoff k (infinite: none) and the least relevance `rel`
+# of a relevant passage, float64[n_queries]. Those of GRADED take no `rel`, Bpref and infAP no k.
+
+
+def _ndcg(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Normalised discounted cumulative gain; the gain is the relevance itself."""
     gain = np.maximum(hits.relevance, 0)
-    dcg = hits.sum(gain / np.log2(hits.rank + 1), hits.rank <= k)
-    ideal_gain = np.maximum(hits.judged_relevance, 0)
-    order = np.lexsort((-ideal_gain, hits.judged_query))
-    query = hits.judged_query[order]
-    place = (
-        np.arange(len(order)) - np.searchsorted(query, np.arange(len(hits.query_ids)))[query] + 1
-    )
-    ideal = np.where(place <= k, ideal_gain[order] / np.log2(place + 1), 0)
-    return _ratio(dcg, np.bincount(query, ideal, minlength=len(hits.query_ids)))
+    discounted = gain / np.log2(hits.rank + 1)
+    dcg = hits.total(discounted, hits.rank <= k)
+    return _ratio(dcg, _ideal_dcg(hits, k))
+
+
+def _ideal_dcg(hits: _Hits, k: float) -> np.ndarray:
+    """Discounted cumulative gain of the judged passages of each query, the best first."""
+    gain = np.maximum(hits.judged_relevance, 0)
+    best_first = np.lexsort((-gain, hits.judged_query))
+    query = hits.judged_query[best_first]
+    start = np.searchsorted(query, np.arange(hits.n_queries))
+    rank = np.arange(len(query)) - start[query] + 1
+    discounted = gain[best_first] / np.log2(rank + 1)
+    discounted[rank > k] = 0.0
+    return np.bincount(query, discounted, minlength=hits.n_queries)
 
 
 def _rr(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    first = np.full(len(hits.query_ids), np.inf)
+    """Reciprocal rank of the first relevant passage."""
+    first = np.full(hits.n_queries, np.inf)
     relevant = (hits.relevance >= rel) & (hits.rank <= k)
     np.minimum.at(first, hits.query[relevant], hits.rank[relevant])
     return 1 / first
 
 
+def _recall(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Share of the relevant passages that are among the first k."""
+    return _ratio(hits.n_found(k, rel), hits.n_relevant(rel))
+
+
+def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Relevant passages among the first k, over k."""
+    return hits.n_found(k, rel) / k
+
+
+def _success(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """1 where a relevant passage is among the first k."""
+    return (hits.n_found(k, rel) > 0).astype(float)
+
+
 def _ap(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Average precision: at the rank of each relevant passage; 0 for those not found."""
     relevant = hits.relevance >= rel
-    precisions = hits.sum(hits.above(relevant) / hits.rank, relevant & (hits.rank <= k))
-    return _ratio(precisions, hits.relevant(rel))
+    precision = hits.at_or_above(relevant) / hits.rank
+    total = hits.total(precision, relevant & (hits.rank <= k))
+    return _ratio(total, hits.n_relevant(rel))
 
 
 def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    n_relevant = hits.relevant(rel)
-    n_other = hits.relevant(0) - n_relevant
-    others_above = hits.above((hits.relevance >= 0) & (hits.relevance < rel))
-    lost = np.minimum(others_above, n_relevant[hits.query])
-    most = np.maximum(np.minimum(n_other, n_relevant)[hits.query], 1)
-    return _ratio(hits.sum(1 - lost / most, hits.relevance >= rel), n_relevant)
+    """Binary preference: how often a relevant passage precedes those judged irrelevant."""
+    relevant = hits.relevance >= rel
+    n_relevant = hits.n_relevant(rel)
+    n_irrelevant = hits.n_relevant(0) - n_relevant
+    n_compared = np.minimum(n_irrelevant, n_relevant)
+    irrelevant_above = hits.at_or_above((hits.relevance >= 0) & ~relevant)
+    preceding = np.minimum(irrelevant_above, n_relevant[hits.query])
+    share_preceding = preceding / np.maximum(n_compared[hits.query], 1)
+    return _ratio(hits.total(1 - share_preceding, relevant), n_relevant)
 
 
 def _infap(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    """Inferred AP of sampled judgements: what is in the pool and was not judged has a relevance
-    below 0.
+    """Inferred AP of sampled judgements: in the pool, but not judged, is a relevance below 0.
 
     As of those judged above a relevant passage, so of the whole pool above it a share is expected
     to be relevant (Yilmaz and Aslam, CIKM 2006; trec_eval's smoothing).
     """
     relevant = hits.relevance >= rel
-    found, judged, pooled = (
-        hits.above(where) - 1 for where in (relevant, hits.relevance >= 0, hits.rank > 0)
-    )
-    expected = pooled * (found + 1e-5) / (judged + 2e-5)
-    return _ratio(hits.sum((1 + expected) / hits.rank, relevant), hits.relevant(rel))
+    relevant_above = hits.at_or_above(relevant) - 1
+    judged_above = hits.at_or_above(hits.relevance >= 0) - 1
+    pooled_above = hits.at_or_above(hits.rank > 0) - 1
+    expected = pooled_above * (relevant_above + 1e-5) / (judged_above + 2e-5)
+    total = hits.total((1 + expected) / hits.rank, relevant)
+    return _ratio(total, hits.n_relevant(rel))
 
 
-def _judged(hits: _Hits, k: float) -> np.ndarray:
-    """Share of the first k returned that were judged for this query, negative relevance
-    included.
-    """
-    return _ratio(hits.count(hits.rank <= k), np.minimum(hits.returned, k))
+def _judged(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Share of the first k returned that were judged for the query, whatever their relevance."""
+    n_judged = hits.count(hits.rank <= k)
+    return _ratio(n_judged, np.minimum(hits.n_returned, k))
 
 
 def _asl(hits: _Hits, bound: float, rel: int) -> np.ndarray:
-    """Atomized search length: irrelevant passages ranked above a relevant one, averaged over the
-    relevant.
+    """Atomized search length: irrelevant passages ranked above a relevant one, on average.
 
     A relevant passage counts `bound` at most, and so do one that was not returned and a query
     without any: a reading of Lupart et al., who say "100 bounded ASL" and no more. A perfect
     ranking has 0; lower is better.
     """
     relevant = hits.relevance >= rel
-    irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
-    n_found, n_relevant = hits.count(relevant), hits.relevant(rel)
-    total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * bound
-    return np.where(n_relevant > 0, _ratio(total, n_relevant), bound)
+    n_relevant = hits.n_relevant(rel)
+    n_missing = n_relevant - hits.count(relevant)
+    irrelevant_above = hits.rank - hits.at_or_above(relevant)
+    total = hits.total(np.minimum(irrelevant_above, bound), relevant)
+    mean = _ratio(total + n_missing * bound, n_relevant)
+    return np.where(n_relevant > 0, mean, bound)
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    return np.where(bottom > 0, top / np.maximum(bottom, 1e-300), 0.0)
+    """Top / bottom, 0 where bottom is 0."""
+    return np.nan_to_num(ratio(top, bottom))
 
 
-# name: (function, takes k: "no", "may" or "must", takes rel)
-_MEASURES: dict[str, tuple[Callable, str, bool]] = {
-    "nDCG": (_ndcg, "may", False),
-    "RR": (_rr, "may", True),
-    "R": (lambda hits, k, rel: _ratio(hits.found(k, rel), hits.relevant(rel)), "must", True),
-    "P": (lambda hits, k, rel: hits.found(k, rel) / k, "must", True),
-    "AP": (_ap, "may", True),
-    "Success": (lambda hits, k, rel: (hits.found(k, rel) > 0).astype(float), "must", True),
-    "Bpref": (_bpref, "no", True),
-    "infAP": (_infap, "no", True),
-    "Judged": (_judged, "may", False),
-    "ASL": (_asl, "must", True),
+_MEASURES = {
+    "nDCG": _ndcg,
+    "RR": _rr,
+    "R": _recall,
+    "P": _precision,
+    "AP": _ap,
+    "Success": _success,
+    "Bpref": _bpref,
+    "infAP": _infap,
+    "Judged": _judged,
+    "ASL": _asl,
 }
 
 
 def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
-    """The function behind a name like `AP(rel=2)@1000`."""
-    shape = re.fullmatch(r"(\w+)(?:\(rel=([1-9]\d*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
-    function, takes_k, takes_rel = _MEASURES.get(shape[1] if shape else "", (None, "", False))
-    if not function or (shape[2] and not takes_rel) or takes_k == ("no" if shape[3] else "must"):
+    """Return the function behind a name like `AP(rel=2)@1000`."""
+    parts = re.fullmatch(r"(\w+)(?:\(rel=([1-9]\d*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
+    kind, rel, cutoff = parts.groups() if parts else ("", None, None)
+    shape = f"{kind}@k" if cutoff else kind
+    if shape not in KNOWN.split(", ") or (rel and kind in GRADED):
         raise InputError(
             f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary"
         )
-    options = {"rel": int(shape[2] or 1)} if takes_rel else {}
-    return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **options)
+    measure = _MEASURES[kind]
+    k = float(cutoff or "inf")
+    least = int(rel or 1)
+    return lambda hits: measure(hits, k, least)

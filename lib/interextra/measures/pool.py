@@ -1,5 +1,4 @@
-"""Rankings with unjudged passages: measures without them, the range that they leave open, and
-smaller pools.
+"""Rankings with unjudged passages: measures without them, their range, and smaller pools.
 
 A passage is judged if the qrels have it for this query, whatever its relevance; BEIR's hole@k takes
 one that is judged for any query. Taught in notebooks/11_pool_bias.
@@ -12,26 +11,36 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
+from interextra.stats.effects import ratio
 from interextra.store import InputError, Store
 
 PAIR = ["query_id", "doc_id"]
 
 
 def first(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.DataFrame:
-    """The first k passages of each query of the qrels: query_id, doc_id, rank, relevance (NaN where
-    unjudged).
+    """Return the first k passages of each query of the qrels, with their relevance.
+
+    Columns query_id, doc_id, rank, relevance (NaN where unjudged).
     """
-    found = run.frame().drop(columns="score").query("rank <= @k")
-    return found[found["query_id"].isin(qrels["query_id"])].merge(
-        qrels[[*PAIR, "relevance"]], how="left", on=PAIR
-    )
+    ranking = _head(run, k)
+    ranking = ranking[ranking["query_id"].isin(qrels["query_id"])]
+    judged = qrels[[*PAIR, "relevance"]]
+    return ranking.merge(judged, how="left", on=PAIR)
+
+
+def _head(run: RunFile, k: int) -> pd.DataFrame:
+    """Return query_id, doc_id and rank of the first k passages of each query."""
+    table = run.frame().drop(columns="score")
+    return table[table["rank"] <= k]
 
 
 def condensed(run: RunFile, qrels: pd.DataFrame) -> RunFile:
-    """The run without its unjudged passages, which trec_eval's option -J leaves out, too (Sakai,
-    SIGIR 2007).
+    """Return the run without its unjudged passages (Sakai, SIGIR 2007).
+
+    trec_eval's option -J leaves them out, too.
     """
-    return RunFile.from_frame(run.frame().merge(qrels[PAIR], on=PAIR))
+    judged = run.frame().merge(qrels[PAIR], on=PAIR)
+    return RunFile.from_frame(judged)
 
 
 def pool_range(
@@ -42,102 +51,161 @@ def pool_range(
     n_draws: int = 1000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """nDCG@k of each query by what is taken of its unjudged passages: least, condensed,
-    bootstrapped, most.
+    """Return nDCG@k of each query by what is assumed of its unjudged passages.
 
-    least: they are irrelevant, as usual; most: all have the highest grade of the qrels;
-    bootstrapped: the mean over draws of their grades from those of the judged passages, of the
-    `topic` or among the first k of the `run` (of the topic where it has none there), after Fröbe et
-    al. (ECIR 2023), who use both priors. Grades that are taken count in the ideal ranking, too.
-    Returns DataFrame[least, condensed, bootstrapped, most], indexed by query_id.
+    Grades that are assumed count in the ideal ranking, too.
+
+    Parameters
+    ----------
+    run, qrels
+        The ranking and the judgements.
+    k
+        The cutoff.
+    prior
+        Whence grades are drawn, after Fröbe et al. (ECIR 2023), who use both: those of all judged
+        passages of the "topic", or of those among the first k of the "run" (of the topic where it
+        has none there).
+    n_draws, seed
+        How often grades are drawn, and the seed of the draws.
+
+    Returns
+    -------
+    DataFrame[least, condensed, bootstrapped, most], indexed by query_id. least: unjudged passages
+    are irrelevant, as usual; condensed: they are left out; bootstrapped: mean over the draws of
+    their grades; most: all have the highest grade of the qrels.
+
+    Raises
+    ------
+    InputError
+        An unknown prior.
     """
     if prior not in ("topic", "run"):
         raise InputError(f"pool_range: no prior {prior!r}; there are topic, run")
-    name, draw, seen = f"nDCG@{k}", np.random.default_rng(seed), first(run, qrels, k)
-    open_ones = seen[seen["relevance"].isna()]
-    best = pd.concat(
-        [qrels, open_ones[PAIR].assign(relevance=qrels["relevance"].max())], ignore_index=True
+    measure = f"nDCG@{k}"
+    seen = first(run, qrels, k)
+    unjudged = seen.loc[seen["relevance"].isna(), PAIR]
+    highest = unjudged.assign(relevance=qrels["relevance"].max())
+    with_highest = pd.concat([qrels, highest], ignore_index=True)
+    least = per_query(run, qrels, [measure])[measure]
+    bootstrapped = least.copy()
+    incomplete = seen[seen["query_id"].isin(unjudged["query_id"])]
+    bootstrapped.update(_bootstrapped(incomplete, qrels, k, prior, n_draws, seed))
+    return pd.DataFrame(
+        {
+            "least": least,
+            "condensed": per_query(condensed(run, qrels), qrels, [measure])[measure],
+            "bootstrapped": bootstrapped,
+            "most": per_query(run, with_highest, [measure])[measure],
+        }
     )
-    found = {
-        "least": (run, qrels),
-        "condensed": (condensed(run, qrels), qrels),
-        "most": (run, best),
-    }
-    table = pd.DataFrame({what: per_query(*given, [name])[name] for what, given in found.items()})
-    table.insert(2, "bootstrapped", table["least"])
-    discounts, judged = 1 / np.log2(np.arange(2, k + 2)), qrels["relevance"].clip(lower=0)
-    grades = {
-        query_id: part.to_numpy(float) for query_id, part in judged.groupby(qrels["query_id"])
-    }
-    for query_id, part in seen[seen["query_id"].isin(open_ones["query_id"])].groupby("query_id"):
-        gain = part["relevance"].to_numpy(float).clip(min=0)
-        known, is_open = gain[~np.isnan(gain)], np.isnan(gain)
-        drawn = draw.choice(
-            known if prior == "run" and len(known) else grades[query_id], (n_draws, is_open.sum())
-        )
-        gains = np.tile(gain, (n_draws, 1))
-        gains[:, is_open] = drawn
-        dcg = gains @ discounts[part["rank"].to_numpy() - 1]
-        judged = np.tile(np.sort(grades[query_id])[::-1][:k], (n_draws, 1))
-        ideal = np.sort(np.hstack([judged, drawn]), axis=1)[:, ::-1][:, :k]
-        ideal = ideal @ discounts[: ideal.shape[1]]
-        table.loc[query_id, "bootstrapped"] = np.divide(
-            dcg, ideal, out=np.zeros(n_draws), where=ideal > 0
-        ).mean()
-    return table
+
+
+def _bootstrapped(
+    incomplete: pd.DataFrame, qrels: pd.DataFrame, k: int, prior: str, n_draws: int, seed: int
+) -> pd.Series:
+    """Return the mean nDCG@k over draws, by query_id, of the rankings with unjudged passages."""
+    random = np.random.default_rng(seed)
+    judged_gains = qrels["relevance"].clip(lower=0)
+    judged_gains = judged_gains.groupby(qrels["query_id"])
+    means = {}
+    for query_id, ranking in incomplete.groupby("query_id"):
+        gains = ranking["relevance"].to_numpy(float).clip(min=0)
+        topic_gains = judged_gains.get_group(query_id).to_numpy(float)
+        run_gains = gains[~np.isnan(gains)]
+        known_gains = run_gains if prior == "run" and len(run_gains) else topic_gains
+        n_unjudged = np.isnan(gains).sum()
+        drawn = random.choice(known_gains, (n_draws, n_unjudged))
+        means[query_id] = _drawn_ndcg(gains, drawn, topic_gains, k).mean()
+    return pd.Series(means, dtype=float)
+
+
+def _drawn_ndcg(
+    gains: np.ndarray, drawn: np.ndarray, topic_gains: np.ndarray, k: int
+) -> np.ndarray:
+    """Return nDCG@k with each draw of the gains that a ranking lacks, float[n_draws].
+
+    `gains`: of its first k passages, NaN where unjudged; `drawn`: float[n_draws, n_unjudged];
+    `topic_gains`: of all judged passages.
+    """
+    n_draws = len(drawn)
+    completed = np.tile(gains, (n_draws, 1))
+    completed[:, np.isnan(gains)] = drawn
+    best_judged = np.sort(topic_gains)[::-1]
+    judged = np.tile(best_judged[:k], (n_draws, 1))
+    best_last = np.sort(np.hstack([judged, drawn]), axis=1)
+    best_first = best_last[:, ::-1]
+    ideal_dcg = _dcg(best_first[:, :k])
+    return np.nan_to_num(ratio(_dcg(completed), ideal_dcg))
+
+
+def _dcg(gains: np.ndarray) -> np.ndarray:
+    """Return the discounted cumulative gain of rankings float[n_draws, n_passages]."""
+    ranks = np.arange(1, gains.shape[1] + 1)
+    return gains @ (1 / np.log2(ranks + 1))
 
 
 def ranges(design: pd.DataFrame, store: Store, labels: Sequence[str], seed: int) -> pd.DataFrame:
-    """Means of `pool_range` over the queries of a design's runs, one set each, and over runs that
-    share the labels.
+    """Return the means of `pool_range` over queries, and over runs that share the labels.
+
+    Each run of the design has one set of queries.
     """
     rows = []
     for row in design.to_dict("records"):
-        [queries] = row["run"].queries
-        found = pool_range(row["run"].read(store, queries), queries.qrels(store), seed=seed)
-        rows.append({name: row[name] for name in labels} | found.mean().to_dict())
-    return pd.DataFrame(rows).groupby(list(labels), sort=False).mean().reset_index()
+        run = row["run"]
+        [queries] = run.queries
+        ranking = run.read(store, queries)
+        table = pool_range(ranking, queries.qrels(store), seed=seed)
+        row_labels = {name: row[name] for name in labels}
+        rows.append(row_labels | table.mean().to_dict())
+    runs = pd.DataFrame(rows)
+    return runs.groupby(list(labels), sort=False).mean().reset_index()
 
 
 def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> pd.DataFrame:
-    """RBP of each query and its residual, what unjudged and unseen passages could add (Moffat and
-    Zobel, TOIS 2008).
+    """Return RBP of each query and its residual (Moffat and Zobel, TOIS 2008).
 
     RBP = (1 - p) Σ p^(rank - 1) gain, where gain is a passage's relevance over the highest of the
-    qrels, as on the leaderboards of TREC-COVID. Returns DataFrame[rbp, residual], indexed by
-    query_id.
+    qrels, as on the leaderboards of TREC-COVID. The residual is what unjudged and unseen passages
+    could add.
 
+    Returns
+    -------
+    DataFrame[rbp, residual], indexed by query_id.
+
+    Examples
+    --------
     >>> qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "relevance": [1, 0]})
     >>> found = pd.DataFrame({"query_id": "q", "doc_id": ["a", "x", "b"], "score": [3.0, 2.0, 1.0]})
     >>> rank_biased_precision(RunFile.from_frame(found), qrels, p=0.5).loc["q"].tolist()
     [0.5, 0.375]
     """
     seen = first(run, qrels, len(run))
+    highest = max(qrels["relevance"].max(), 1)
+    gain = seen["relevance"].clip(lower=0).fillna(0.0)
     weight = (1 - p) * p ** (seen["rank"] - 1.0)
-    gain = seen["relevance"].clip(lower=0).fillna(0.0) / max(qrels["relevance"].max(), 1)
-    parts = pd.DataFrame(
-        {"rbp": weight * gain, "judged": weight.where(seen["relevance"].notna(), 0.0)}
-    )
-    table = (
-        parts.groupby(seen["query_id"]).sum().reindex(qrels["query_id"].unique(), fill_value=0.0)
-    )
-    return pd.DataFrame({"rbp": table["rbp"], "residual": 1 - table["judged"]}).rename_axis(
-        "query_id"
-    )
+    seen["rbp"] = weight * (gain / highest)
+    seen["judged"] = weight.where(seen["relevance"].notna(), 0.0)
+    sums = seen.groupby("query_id")[["rbp", "judged"]].sum()
+    sums = sums.reindex(qrels["query_id"].unique(), fill_value=0.0)
+    sums["residual"] = 1 - sums["judged"]
+    return sums[["rbp", "residual"]].rename_axis("query_id")
 
 
-def pooled(runs: Iterable[RunFile], depth: int) -> pd.MultiIndex:
-    """The pairs (query_id, doc_id) among the first `depth` of any run."""
-    frames = [frame.loc[frame["rank"] <= depth, PAIR] for frame in (run.frame() for run in runs)]
-    every = pd.concat(frames or [pd.DataFrame(columns=PAIR)])
-    return pd.MultiIndex.from_frame(every).unique()
+def judgement_pool(runs: Iterable[RunFile], depth: int) -> pd.MultiIndex:
+    """Return the pairs (query_id, doc_id) among the first `depth` of any run."""
+    heads = [_head(run, depth)[PAIR] for run in runs]
+    pairs = pd.concat(heads or [pd.DataFrame(columns=PAIR)])
+    return pd.MultiIndex.from_frame(pairs).unique()
 
 
 def left_out(
     qrels: pd.DataFrame, own: Iterable[RunFile], others: Iterable[RunFile], depth: int
 ) -> pd.DataFrame:
-    """Qrels without what only `own` runs contribute: judged pairs among their first `depth` and of
-    no other run's.
+    """Return the qrels without what only `own` runs contribute.
+
+    These are judged pairs among their first `depth` and of no other run's.
     """
-    alone = pooled(own, depth).difference(pooled(others, depth))
-    return qrels[~pd.MultiIndex.from_frame(qrels[PAIR]).isin(alone)]
+    other_pairs = judgement_pool(others, depth)
+    own_pairs = judgement_pool(own, depth).difference(other_pairs)
+    judged_pairs = pd.MultiIndex.from_frame(qrels[PAIR])
+    return qrels[~judged_pairs.isin(own_pairs)]

@@ -1,17 +1,16 @@
-"""Query performance predictors: how well a query will do, guessed without judgements (Lupart §5.2
-names the field).
+"""Query performance predictors: how well a query will do, guessed without judgements.
 
-Higher means an easier query. A dense model's scores are no log-likelihoods, for which NQC, WIG and
-SMV were made, and scales differ between models: nothing normalises them here, and only ranks of
-queries are compared, within one model and cluster, by Kendall's tau-b. Its intervals are of the
-bootstrap over queries, or their units: every predictor, target and system sees the same resamples,
-without the noise of training. Taught in notebooks/07_indicators.
+Lupart §5.2 names the field. Higher means an easier query. A dense model's scores are no
+log-likelihoods, for which NQC, WIG and SMV were made, and scales differ between models: nothing
+normalises them here, and only ranks of queries are compared, within one model and cluster, by
+Kendall's tau-b. Its intervals are of the bootstrap over queries, or their units: every predictor,
+target and system sees the same resamples, without the noise of training. Taught in
+notebooks/07_indicators.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -35,8 +34,10 @@ SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": PRE, "run"
 
 
 def words(text: str) -> list[str]:
-    r"""Lower-cased `\w+` tokens.
+    r"""Return the lower-cased `\w+` tokens of a text.
 
+    Examples
+    --------
     >>> words("What's a Red-Fox?")
     ['what', 's', 'a', 'red', 'fox']
     """
@@ -44,263 +45,354 @@ def words(text: str) -> list[str]:
 
 
 def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
-    """The predictors of PRE for each query (query_id, text), indexed by query_id; the passages are
-    read once.
+    """Return the predictors of PRE for each query; the passages are read once.
 
-    avg_idf, max_idf: mean and largest ln(N / df) of its words; sum_scq: sum of (1 + ln cf) ln(1 + N
-    / df), similarity of query and collection (Zhao et al., ECIR 2008); length: number of words,
-    repeated ones too. Elsewhere a word that comes twice counts once, and one that no passage holds
-    is left out; where none is left they are NaN.
+    Parameters
+    ----------
+    queries
+        query_id, text.
+    passages
+        The collection.
+
+    Returns
+    -------
+    Indexed by query_id: avg_idf, max_idf, mean and largest ln(N / df) of the words of a query;
+    sum_scq, sum of (1 + ln cf) ln(1 + N / df), the similarity of query and collection (Zhao et al.,
+    ECIR 2008); length, the number of words, repeated ones too. Elsewhere a word that comes twice
+    counts once, and one that no passage holds is left out; where none is left they are NaN.
+
+    Raises
+    ------
+    InputError
+        No passage holds a word of the queries.
     """
     tokens = queries.set_index("query_id")["text"].map(words)
-    wanted, df, cf = set(chain.from_iterable(tokens)), Counter(), Counter()
-    for _, texts in passages.batches(65_536):
-        found = [[word for word in words(text) if word in wanted] for text in texts]
-        cf.update(chain.from_iterable(found))
-        df.update(chain.from_iterable(map(set, found)))
-    if not df:
+    n_passages_with, n_occurrences = _term_statistics(set(tokens.explode()), passages)
+    if not n_passages_with:
         raise InputError(f"term statistics: {len(passages)} passages hold no word of the queries")
-    each = (
-        tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in df])
-        .explode()
-        .dropna()
-    )
-    holders, times = (each.map(dict(counts)).astype(float) for counts in (df, cf))
-    idf = np.log(len(passages) / holders).groupby(level=0)
-    scq = ((1 + np.log(times)) * np.log1p(len(passages) / holders)).groupby(level=0)
-    table = pd.DataFrame(
-        {"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}
-    ).reindex(tokens.index)
+    different_words = tokens.map(dict.fromkeys).map(list)
+    word = different_words.explode()  # a row per query and word
+    word = word[word.isin(list(n_passages_with))]
+    rarity = len(passages) / word.map(n_passages_with)
+    idf = np.log(rarity).groupby(level=0)
+    frequency = 1 + np.log(word.map(n_occurrences))
+    scq = (frequency * np.log1p(rarity)).groupby(level=0)
+    columns = {"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}
+    table = pd.DataFrame(columns)
+    table = table.reindex(tokens.index)
     return table.assign(length=tokens.map(len).astype(float))
 
 
-def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
-    """The predictors of POST for each query of a run from its first `k` scores (fewer where it has
-    fewer), by query_id.
+def _term_statistics(wanted: set[str], passages: Passages) -> tuple[Counter, Counter]:
+    """Count the passages that hold each wanted word, and its occurrences in all of them."""
+    n_passages_with, n_occurrences = Counter(), Counter()
+    for _, texts in passages.batches(65_536):
+        for text in texts:
+            found = [word for word in words(text) if word in wanted]
+            n_occurrences.update(found)
+            n_passages_with.update(set(found))
+    return n_passages_with, n_occurrences
 
-    nqc, normalised query commitment: their standard deviation (Shtok et al., TOIS 2012); wig,
-    weighted information gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score
-    magnitude and variance: mean of
-    |s ln(s / mean)| (Tao and Wu, CIKM 2014). NaN without passages, and of SMV where scores differ in sign or one is 0.
+
+def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
+    """Return the predictors of POST for each query of a run, from its first `k` scores.
+
+    Fewer where it has fewer.
+
+    Returns
+    -------
+    Indexed by query_id: nqc, normalised query commitment, the standard deviation of the scores
+    (Shtok et al., TOIS 2012); wig, weighted information gain, the mean of the first five (Zhou and
+    Croft, SIGIR 2007); smv, score magnitude and variance, the mean of |s ln(s / mean)| (Tao and Wu,
+    CIKM 2014); top_score. NaN without passages, and of SMV where scores differ in sign or one is 0.
     """
-    top = pd.DataFrame(
-        {"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks}
-    )
-    top = top[top["rank"] <= k]
-    by, five = (part.groupby("query")["score"] for part in (top, top[top["rank"] <= 5]))
-    share = (top["score"] / by.transform("mean")).where(
-        by.transform("min") * by.transform("max") > 0
-    )
-    smv = (top["score"] * np.log(share)).abs().groupby(top["query"]).mean()
+    rows = pd.DataFrame({"query": run.query_codes, "score": run.scores})
+    rows = rows.astype({"score": np.float64})
+    top = rows[run.ranks <= k]
+    first_five = rows[run.ranks <= min(k, 5)]
+    scores = top.groupby("query")["score"]
+    same_sign = scores.transform("min") * scores.transform("max") > 0
+    share = (top["score"] / scores.transform("mean")).where(same_sign)
+    magnitude = (top["score"] * np.log(share)).abs()
     table = pd.DataFrame(
-        {"nqc": by.std(ddof=0), "wig": five.mean(), "smv": smv, "top_score": by.max()}
+        {
+            "nqc": scores.std(ddof=0),
+            "wig": first_five.groupby("query")["score"].mean(),
+            "smv": magnitude.groupby(top["query"]).mean(),
+            "top_score": scores.max(),
+        }
     )
-    return table.reindex(range(len(run.query_ids))).set_axis(
-        pd.Index(run.query_ids, name="query_id")
-    )
+    query_ids = pd.Index(run.query_ids, name="query_id")
+    return table.reindex(range(len(query_ids))).set_axis(query_ids)
 
 
 def spaces(near: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
-    """shift, model, stratum, query_id, R, max, density: each test query in the query space of the
-    model without it.
+    """Return where each test query lies in the query space of the model without it.
 
-    `near`: shift, model, left_out and near, the Nearness cell. Means over trainings. Each has its
-    own scale.
+    Parameters
+    ----------
+    near
+        shift, model, left_out and near, the Nearness cell.
+    shifts
+        The shifts by name.
+    store
+        Where the cells are.
+
+    Returns
+    -------
+    shift, model, stratum, query_id, R, max, density: means over trainings. Each model has its own
+    scale.
     """
-    tables = (pd.read_parquet(store[cell] / "nearness.parquet") for cell in near["near"])
-    return _of_out_models(near, shifts, store, tables)
+    paths = [store[cell] / "nearness.parquet" for cell in near["near"]]
+    tables = [pd.read_parquet(path) for path in paths]
+    return _of_models_without(near, tables, shifts, store)
 
 
 def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
-    """NQC, WIG, SMV and the top score of each test query in the run of the model without its
-    cluster; as `spaces`.
+    """Return POST of each test query in the run of the model without its cluster; as `spaces`.
 
     Of a reranker's run they see the passages that were reranked: below them stand BM25's.
     """
-    tables = (
-        post_retrieval(run.read(store, "held-out"), min(run.depth, run.rerank_depth))
-        for run in design["run"]
-    )
-    return _of_out_models(design, shifts, store, tables)
+    tables = []
+    for run in design["run"]:
+        depth = min(run.depth, run.rerank_depth)
+        tables.append(post_retrieval(run.read(store, "held-out"), depth))
+    return _of_models_without(design, tables, shifts, store)
 
 
-def _of_out_models(
-    frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, tables: Iterable[pd.DataFrame]
+def _of_models_without(
+    models: pd.DataFrame,
+    tables: Iterable[pd.DataFrame],
+    shifts: Mapping[str, Shift],
+    store: Store,
 ) -> pd.DataFrame:
-    """Of each row's table, by query_id, the test queries of the cluster that its model was trained
-    without.
+    """Return of each model's table the test queries of the cluster that it was trained without.
+
+    `tables`: one per row of `models`, indexed by query_id.
     """
     parts = []
-    for row, table in zip(frame.itertuples(), tables, strict=True):
+    for row, table in zip(models.itertuples(), tables, strict=True):
         strata = shifts[row.shift].strata(store)
-        found = (
-            table.loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
-        )
-        parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
-    return (
-        pd.concat(parts)
-        .groupby(["shift", "model", "stratum", "query_id"], sort=False)
-        .mean()
-        .reset_index()
-    )
+        query_ids = strata.index[strata == row.left_out]
+        part = table.loc[query_ids].rename_axis("query_id").reset_index()
+        labels = {"shift": row.shift, "model": row.model, "stratum": row.left_out}
+        parts.append(part.assign(**labels))
+    query = ["shift", "model", "stratum", "query_id"]
+    trainings = pd.concat(parts).groupby(query, sort=False)
+    return trainings.mean().reset_index()
 
 
 def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Store) -> pd.DataFrame:
-    """What can be said of a test query without a model: shift, query_id, and columns `words: …`,
-    `collection: …`.
+    """Return what can be said of each test query without a model.
 
-    `words`: Jaccard with the training queries of the model without its cluster, and with the
-    nearest; see PRE.
+    Returns
+    -------
+    shift, query_id; columns `words: …`, Jaccard with the training queries of the model without the
+    query's cluster, and with the nearest of them; columns `collection: …`, see PRE.
     """
     parts = []
     for shift, cell in shifts.items():
-        for name in cell.names:
-            tests, train = in_test_and_training(cell, name, store)
-            found = {
-                f"words: {each.__name__}": each(tests["text"], train)
-                for each in (query_jaccard, nearest_jaccard)
-            }
-            parts.append(tests[["text"]].assign(shift=shift, **found).reset_index())
+        for cluster in cell.names:
+            test, train_texts = in_test_and_training(cell, cluster, store)
+            part = test[["text"]].assign(shift=shift)
+            part["words: query_jaccard"] = query_jaccard(test["text"], train_texts)
+            part["words: nearest_jaccard"] = nearest_jaccard(test["text"], train_texts)
+            parts.append(part.reset_index())
     table = pd.concat(parts, ignore_index=True)
-    before = pre_retrieval(table.drop_duplicates("query_id"), passages).add_prefix("collection: ")
+    before = pre_retrieval(table.drop_duplicates("query_id"), passages)
+    before = before.add_prefix("collection: ")
     return table.drop(columns="text").join(before, on="query_id")
 
 
 def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """All predictors of the test queries: shift, model, query_id, and columns `SPACE: NAME`, see
-    `SPACES`.
+    """Return all predictors of the test queries: shift, model, query_id, columns `SPACE: NAME`.
 
-    Of `spaces`, `word_indicators` and `run_predictors`. `own` is missing where it is the dense
-    model's space.
+    See `SPACES`. `own` is missing where it is the dense model's space.
+
+    Parameters
+    ----------
+    near, words, after
+        Of `spaces`, `word_indicators` and `run_predictors`.
     """
     query = ["shift", "query_id"]
-    dense = near[near["model"] == DENSE].set_index(query)[SPACE].add_prefix("dense: ")
-    own = near[near["model"] != DENSE].set_index([*query, "model"])[SPACE].add_prefix("own: ")
-    table = after.drop(columns="stratum").rename(columns={name: f"run: {name}" for name in POST})
-    table = table.join(dense, on=query).join(own, on=[*query, "model"]).merge(words, on=query)
-    ordered = [f"{space}: {name}" for space, names in SPACES.items() for name in names]
-    return table[["shift", "model", "query_id", *ordered]]
+    query_and_model = [*query, "model"]
+    is_dense = near["model"] == DENSE
+    dense = near[is_dense].set_index(query)[SPACE]
+    own = near[~is_dense].set_index(query_and_model)[SPACE]
+    table = after.set_index(query_and_model)[POST].add_prefix("run: ")
+    table = table.join(own.add_prefix("own: ")).reset_index()
+    table = table.join(dense.add_prefix("dense: "), on=query)
+    table = table.merge(words, on=query)
+    columns = ["shift", "model", "query_id"]
+    for space, names in SPACES.items():
+        columns += [f"{space}: {name}" for name in names]
+    return table[columns]
 
 
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
-    """How often each query of `values` (query_id, unit) is in each resample of units: float32,
-    query_id × resample.
+    """Return how often each query is in each resample of units: float32, query_id × resample.
 
-    The names of the units are part of the seed.
+    `values`: query_id, unit. The names of the units are part of the seed.
 
+    Examples
+    --------
     >>> values = pd.DataFrame({"query_id": list("pqr"), "unit": list("aab")})
     >>> resampled(values, seed=0, n_boot=4).T.drop_duplicates("r").to_numpy().tolist()
     [[1.0, 1.0, 1.0], [2.0, 2.0, 0.0]]
     """
     units = values.drop_duplicates("query_id").set_index("query_id")["unit"]
     names, codes = np.unique(units.astype(str), return_inverse=True)
-    drawn = np.concatenate(list(resamples(len(names), seed_of(seed, names), n_boot)))[:, codes]
-    return pd.DataFrame(np.ascontiguousarray(drawn.T), units.index)
+    blocks = resamples(len(names), seed_of(seed, names), n_boot)
+    counts = np.concatenate(list(blocks))[:, codes]
+    return pd.DataFrame(np.ascontiguousarray(counts.T), units.index)
 
 
 def prediction_table(
-    predictors: pd.DataFrame, targets: pd.DataFrame, groups: pd.Series, w: np.ndarray, **labels: str
+    predictors: pd.DataFrame,
+    targets: pd.DataFrame,
+    groups: pd.Series,
+    counts: np.ndarray,
+    **labels: str,
 ) -> Effects:
-    """Kendall's tau-b of every predictor with every target, with percentile intervals.
+    """Return Kendall's tau-b of every predictor with every target, with percentile intervals.
 
-    `predictors`, `targets`: a column each, indexed by the same query_ids in one order; a query
-    without a value of a predictor is dropped for this predictor, targets have one for all.
-    `groups`: a label a query, e.g. its cluster. Returns labels, target, name (of the predictor),
-    kendall and within (groups, see `kendall_within`), each with _low and _high, n_queries (used),
-    and the draws of `within`. NaN where tau is not defined.
+    Parameters
+    ----------
+    predictors, targets
+        A column each, indexed by the same query_ids in one order; a query without a value of a
+        predictor is dropped for this predictor, targets have one for all.
+    groups
+        A label per query, e.g. its cluster.
+    counts
+        How often each query is in each resample, float32[n, n_boot].
+    **labels
+        Columns that name the rows.
+
+    Returns
+    -------
+    labels, target, name (of the predictor), kendall and within (groups, see `kendall_within`), each
+    with _low and _high, n_queries (used), and the draws of `within`. NaN where tau is not defined.
     """
     rows, drawn = [], []
     for predictor, values in predictors.items():
         used = values.notna()
-        x, y, weights = values[used].to_numpy(float), targets[used].to_numpy(float), w[used]
-        over_all, (within, of_within) = (
-            kendall_draws(x, y, weights),
-            kendall_within(x, y, groups[used], weights),
-        )
-        for t, target in enumerate(targets):
-            tau, row = (
-                stats.kendalltau(x, y[:, t]).statistic,
-                labels | {"target": target, "name": predictor},
-            )
-            drawn.append(of_within[:, 0, t])
-            for name, value, draws in (
-                ("kendall", tau, over_all[:, 0, t]),
-                ("within", within[0, t], drawn[-1]),
-            ):
-                low, high = interval(draws)
-                row |= {name: float(value), f"{name}_low": low, f"{name}_high": high}
-            rows.append(row | {"n_queries": len(x)})
-    return Effects.of(pd.DataFrame(rows), [*labels, "target", "name"], ["within"], drawn)
+        x = values[used].to_numpy(float)
+        y = targets[used].to_numpy(float)
+        over_all = kendall_draws(x, y, counts[used])
+        taus, within_groups = kendall_within(x, y, groups[used], counts[used])
+        for column, target in enumerate(targets):
+            tau = stats.kendalltau(x, y[:, column]).statistic
+            draws = within_groups[:, 0, column]
+            row = {**labels, "target": target, "name": predictor}
+            row |= _estimate("kendall", tau, over_all[:, 0, column])
+            row |= _estimate("within", taus[0, column], draws)
+            rows.append({**row, "n_queries": len(x)})
+            drawn.append(draws)
+    table = pd.DataFrame(rows)
+    return Effects.of(table, [*labels, "target", "name"], ["within"], drawn)
 
 
-def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """`prediction_table` of each shift and model, which are its labels.
+def _estimate(name: str, value: float, draws: np.ndarray) -> dict[str, float]:
+    """Return the columns of an estimate and the ends of its interval."""
+    low, high = interval(draws)
+    return {name: float(value), f"{name}_low": low, f"{name}_high": high}
 
-    `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictor_table`;
-    `w`: of `resampled`. Targets: Out of every measure, and `loss`, Avg In - Out of the first. Loss,
-    length and measures of which lower is better are turned round first, so that tau is positive if
-    near, specific or confidently answered queries do well and lose little, and long ones do badly.
-    A predictor that is known for fewer than half of the queries is left out. Groups are clusters:
+
+def predict(wide: pd.DataFrame, predictors: pd.DataFrame, counts: pd.DataFrame) -> Effects:
+    """Return the `prediction_table` of each shift and model, which are its labels.
+
+    Targets are Out of every measure, and `loss`, Avg In - Out of the first. Loss, length and
+    measures of which lower is better are turned round first, so that tau is positive if near,
+    specific or confidently answered queries do well and lose little, and long ones do badly. A
+    predictor that is known for fewer than half of the queries is left out. Groups are clusters:
     over all queries scores of different models are mixed.
+
+    Parameters
+    ----------
+    wide
+        shift, model, measure, stratum, query_id, in, out.
+    predictors
+        Of `predictor_table`.
+    counts
+        Of `resampled`.
     """
+    by_model = predictors.groupby(["shift", "model"])
     parts = []
-    for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
-        of = {
-            measure: some.set_index("query_id")
-            for measure, some in part.groupby("measure", sort=False)
-        }
-        first = next(iter(of))
-        wanted = pd.DataFrame(
-            {f"out {name}": worse(name) * some["out"] for name, some in of.items()}
-        )
-        wanted["loss"] = worse(first) * (of[first]["out"] - of[first]["in"])
-        mine = predictors[
-            (predictors["shift"] == shift) & (predictors["model"] == model)
-        ].set_index("query_id")
-        known = (
-            mine.loc[wanted.index]
-            .drop(columns=["shift", "model"])
-            .dropna(axis=1, thresh=len(wanted) // 2 + 1)
-        )
-        turned = known * np.where(known.columns == "collection: length", -1, 1)
-        weights = w.loc[wanted.index].to_numpy()
-        parts.append(
-            prediction_table(
-                turned, wanted, of[first]["stratum"], weights, shift=shift, model=model
-            )
-        )
+    for key, part in wide.groupby(["shift", "model"], sort=False):
+        shift, model = key
+        targets, strata = _targets(part.set_index("query_id"))
+        query_ids = targets.index
+        known = by_model.get_group(key).set_index("query_id")
+        known = known.loc[query_ids].drop(columns=["shift", "model"])
+        is_known = known.notna().mean() > 0.5
+        known = known.loc[:, is_known]
+        if "collection: length" in known:
+            known["collection: length"] *= -1
+        of_queries = counts.loc[query_ids].to_numpy()
+        table = prediction_table(known, targets, strata, of_queries, shift=shift, model=model)
+        parts.append(table)
     return pd.concat(parts, ignore_index=True)
 
 
-def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be
-    the best.
+def _targets(wide: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the targets of one shift and model, by query_id, and the stratum of each query."""
+    first = wide["measure"].iloc[0]
+    targets = {}
+    for measure, values in wide.groupby("measure", sort=False):
+        targets[f"out {measure}"] = worse(measure) * values["out"]
+    values = wide[wide["measure"] == first]
+    change = values["out"] - values["in"]
+    targets["loss"] = worse(first) * change
+    return pd.DataFrame(targets), values["stratum"]
 
-    `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or
-    target and model. Returns these, name, within, low, high (simultaneous over the predictors of a
-    ranking), n (shifts and systems in a mean), better_than (how many others this one exceeds by
-    simultaneous intervals of the differences of all pairs). A predictor that some of them lack is
-    not compared; where none orders anything, all stand there, undefined.
+
+def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Rank predictors by their mean tau over shifts (and systems).
+
+    It shows whether the best is shown to be the best. A predictor that some shifts or systems lack
+    is not compared; where none orders anything, all stand there, undefined.
+
+    Parameters
+    ----------
+    predicted
+        Rows of `predict`, with their draws.
+    by
+        What tells the rankings apart: target, or target and model.
+
+    Returns
+    -------
+    The columns `by`, name, within, low, high (simultaneous over the predictors of a ranking), n
+    (shifts and systems in a mean), better_than (how many others this one exceeds by simultaneous
+    intervals of the differences of all pairs).
     """
+    columns = [*by, "name", "within", "low", "high", "n", "better_than"]
+    orders_any = predicted["within"].notna().any()
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):
-        n = part.groupby("name", sort=False)["within"].count()
-        if (
-            not n.any() and predicted["within"].notna().any()
-        ):  # too few queries, or all of one value
-            continue
-        table = (
-            part[part["name"].isin(n.index[n == n.max()])]
-            .groupby("name", sort=False)[["within"]]
-            .mean()
-        )
-        drawn = np.stack([part[part["name"] == name].drawn().mean(axis=0) for name in table.index])
-        table["low"], table["high"] = simultaneous(table["within"], drawn)
-        first, second = np.nonzero(~np.eye(len(table), dtype=bool))
-        gaps = table["within"].to_numpy()[first] - table["within"].to_numpy()[second]
-        above = simultaneous(gaps, drawn[first] - drawn[second])[0] > 0
-        table = table.assign(**dict(zip(by, key, strict=True)), n=n.max())
-        table["better_than"] = np.bincount(first[above], minlength=len(table))
-        parts.append(table.sort_values("within", ascending=False).reset_index())
-    columns = [*by, "name", "within", "low", "high", "n", "better_than"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+        n_known = part.groupby("name", sort=False)["within"].count()
+        n = n_known.max()
+        if n == 0 and orders_any:
+            continue  # too few queries, or all of one value
+        everywhere = n_known.index[n_known == n]
+        table = _ranked(part[part["name"].isin(everywhere)])
+        labels = dict(zip(by, key, strict=True))
+        parts.append(table.assign(**labels, n=n))
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _ranked(predicted: pd.DataFrame) -> pd.DataFrame:
+    """Return name, within, low, high, better_than of the predictors of one ranking, best first."""
+    by_name = predicted.groupby("name", sort=False)
+    table = by_name[["within"]].mean()
+    draws = np.stack([part.drawn().mean(axis=0) for _, part in by_name])
+    means = table["within"].to_numpy()
+    table["low"], table["high"] = simultaneous(means, draws)
+    is_pair = ~np.eye(len(table), dtype=bool)
+    one, other = np.nonzero(is_pair)
+    gaps = means[one] - means[other]
+    lowest_gaps, _ = simultaneous(gaps, draws[one] - draws[other])
+    exceeding = one[lowest_gaps > 0]
+    table["better_than"] = np.bincount(exceeding, minlength=len(table))
+    return table.sort_values("within", ascending=False).reset_index()

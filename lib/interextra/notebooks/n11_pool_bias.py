@@ -144,7 +144,7 @@ class Judged:
         }
         for name in set(self.qrels) - set(plan.qrels) if complete else ():
             every = (
-                pool.pooled(self.of(name).values(), depth=10**9)
+                pool.judgement_pool(self.of(name).values(), depth=10**9)
                 .to_frame(index=False)
                 .assign(relevance=0)
             )

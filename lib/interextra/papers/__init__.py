@@ -1,0 +1,1 @@
+"""The published tables of the three papers, and what their authors released."""

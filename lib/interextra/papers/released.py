@@ -1,14 +1,13 @@
-"""The split files that the two groups released, read and written byte for byte; our own splits in
-the same formats.
+"""The split files that the two groups released, read and written byte for byte; ours beside them.
 
 Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs.
 Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: queries separated by tabs, qrels as
-JSON.
+JSON. Our own splits are written in the same formats.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from pathlib import Path
 
@@ -22,93 +21,113 @@ KINDS = ("restrain", "resttest", "shift")
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
-    """Training qrels of a ReSTrain set: query_id, doc_id, relevance, rows as in the file (200k
-    repeats a few).
+    """Read the training qrels of a ReSTrain set: query_id, doc_id, relevance.
+
+    Rows are as in the file (200k repeats a few).
     """
-    return trec.read_qrels(
-        folder / f"restrain_files/msmarco-passage/{size}/{regime}.train-qrel.txt", duplicates="keep"
-    )
+    path = folder / f"restrain_files/msmarco-passage/{size}/{regime}.train-qrel.txt"
+    return trec.read_qrels(path, duplicates="keep")
 
 
 def read_resttest(folder: Path, bucket: int, regime: str, test_set: str) -> pd.DataFrame:
-    """Test qrels of a ReSTTest bucket: `extrapolate` is the bucket held out, `interpolate` the
-    other four.
+    """Read the test qrels of a ReSTTest bucket.
+
+    `extrapolate` is the bucket held out, `interpolate` the other four.
     """
-    return trec.read_qrels(
-        folder / f"resttest_files/msmarco-passage/bucket-{bucket}/{regime}.{test_set}-qrel.txt"
-    )
+    bucket_folder = folder / f"resttest_files/msmarco-passage/bucket-{bucket}"
+    return trec.read_qrels(bucket_folder / f"{regime}.{test_set}-qrel.txt")
 
 
 def read_shift(folder: Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """An MS-Shift evaluation set: its queries, its qrels, and the query_ids that have qrels but no
-    text.
+    """Read an MS-Shift evaluation set.
 
     Texts are kept as released, double spaces and broken characters included: the length rule counts
     single spaces.
+
+    Returns
+    -------
+    Its queries, its qrels, and the query_ids that have qrels but no text.
     """
     queries_path, qrels_path = _shift_paths(folder, cluster)
-    queries, qrels = trec.read_queries_tsv(queries_path), read_qrels_json(qrels_path)
-    return (
-        queries,
-        qrels,
-        qrels["query_id"][~qrels["query_id"].isin(queries["query_id"])].unique().tolist(),
-    )
+    queries = trec.read_queries_tsv(queries_path)
+    qrels = read_qrels_json(qrels_path)
+    has_text = qrels["query_id"].isin(queries["query_id"])
+    without_text = qrels["query_id"][~has_text].unique()
+    return queries, qrels, without_text.tolist()
 
 
 def _shift_paths(folder: Path, cluster: str) -> tuple[Path, Path]:
-    return folder / f"EVAL/queries/queries_{cluster}.tsv", folder / f"EVAL/qrel/qrel_{cluster}.json"
+    """Return the paths of the queries and of the qrels of an MS-Shift evaluation set."""
+    queries_path = folder / f"EVAL/queries/queries_{cluster}.tsv"
+    return queries_path, folder / f"EVAL/qrel/qrel_{cluster}.json"
 
 
 def read_qrels_json(path: Path) -> pd.DataFrame:
-    """Qrels from one JSON object {query_id: {doc_id: relevance}}: query_id, doc_id, relevance."""
+    """Read qrels from one JSON object {query_id: {doc_id: relevance}}.
+
+    Returns
+    -------
+    query_id, doc_id, relevance.
+
+    Raises
+    ------
+    InputError
+        The file is no such object, has no judgement, or a relevance that is not whole or too large.
+    """
     shape = 'write {"query_id": {"doc_id": relevance, …}, …}, relevance in whole numbers of 64 bits'
     document = parse_json(trec.content(path), path)
+    rows = []
     try:
-        judged = [(query_id, *pair) for query_id, docs in document.items() for pair in docs.items()]
-        rows = [(query_id, doc_id, index(relevance)) for query_id, doc_id, relevance in judged]
+        for query_id, judgements in document.items():
+            for doc_id, relevance in judgements.items():
+                rows.append((query_id, doc_id, index(relevance)))
     except (AttributeError, TypeError) as error:
         raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
     if not rows:
         raise InputError(f"{path}: no judgements in it; {shape}")
-    if large := [row for row in rows if not -(2**63) <= row[2] < 2**63]:
-        raise InputError(
-            f"{path}: the relevance of {offenders(row[:2] for row in large)} is too large; {shape}"
-        )
+    too_large = [
+        (query_id, doc_id)
+        for query_id, doc_id, relevance in rows
+        if not -(2**63) <= relevance < 2**63
+    ]
+    if too_large:
+        pairs = offenders(too_large)
+        raise InputError(f"{path}: the relevance of {pairs} is too large; {shape}")
     return pd.DataFrame(rows, columns=trec.QRELS_COLUMNS)
 
 
 def write_qrels(path: Path, qrels: pd.DataFrame) -> Path:
-    """Write `query_id 0 doc_id relevance`, separated by tabs, rows in the order given: the format
-    of Zhan et al.
+    """Write `query_id 0 doc_id relevance`, separated by tabs: the format of Zhan et al.
+
+    Rows are in the order given.
     """
     for name in ("query_id", "doc_id"):
         trec.refuse_white_space(name, qrels[name])
     rows = qrels[trec.QRELS_COLUMNS].itertuples(index=False)
-    return write_text(
-        path,
-        "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows),
-    )
+    lines = [f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows]
+    return write_text(path, "".join(lines))
 
 
 def write_shift(
     folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame
 ) -> list[Path]:
-    """Write a set of MS-Shift: tab-separated texts, and the qrels as one JSON object on one
-    line.
-    """
+    """Write a set of MS-Shift: tab-separated texts, and the qrels as JSON on one line."""
     queries_path, qrels_path = _shift_paths(folder, cluster)
-    if len(bad := queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]):
+    has_break = queries["text"].str.contains(r"[\t\r\n]")
+    if has_break.any():
+        broken = offenders(queries["query_id"][has_break])
         raise InputError(
-            f"query_id {offenders(bad)}: a tab or line break in the text; this format cannot hold it"
+            f"query_id {broken}: a tab or line break in the text; this format cannot hold it"
         )
     trec.refuse_repeated(qrels[["query_id", "doc_id"]], "qrels")
-    parts = qrels.groupby("query_id", sort=False)
-    judged = {
-        query_id: dict(zip(part["doc_id"], part["relevance"].tolist(), strict=True))
-        for query_id, part in parts
-    }
-    texts = "".join(queries["query_id"] + "\t" + queries["text"] + "\n")
-    return [write_text(queries_path, texts), write_text(qrels_path, json.dumps(judged))]
+    document = {}
+    for query_id, judgements in qrels.groupby("query_id", sort=False):
+        relevance = judgements["relevance"].tolist()
+        document[query_id] = dict(zip(judgements["doc_id"], relevance, strict=True))
+    lines = queries["query_id"] + "\t" + queries["text"] + "\n"
+    write_text(queries_path, "".join(lines))
+    write_text(qrels_path, json.dumps(document))
+    return [queries_path, qrels_path]
 
 
 def export_split(
@@ -118,38 +137,54 @@ def export_split(
     qrels: pd.DataFrame,
     folder: Path,
 ) -> list[Path]:
-    """Write a split of ours as the releases write theirs; returns the paths.
+    """Write a split of ours as the releases write theirs; return the paths.
 
-    InputError: an unknown kind, a name that no file can have.
-
-    kind : "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt
-    for any other;
-        "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and
+    Parameters
+    ----------
+    kind
+        "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt for
+        any other; "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and
         interpolate.test-qrel.txt (all others); "shift" writes EVAL/queries/queries_NAME.tsv and
         EVAL/qrel/qrel_NAME.json.
-    sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of
-    each bucket or cluster. queries, qrels : query_id, text and judgements of at least these
-    queries.
+    sets
+        Name → query_ids: the sets of a split, or for the last two kinds the test queries of each
+        bucket or cluster.
+    queries, qrels
+        query_id, text and judgements of at least these queries.
+    folder
+        Where to.
+
+    Raises
+    ------
+    InputError
+        An unknown kind, a name that no file can have.
     """
     if kind not in KINDS:
-        raise InputError(f"export_split: no kind {kind!r}; there are {', '.join(KINDS)}")
-    if bad := [name for name in sets if "/" in name]:
-        raise InputError(
-            f"label {offenders(bad)}: the name of a file cannot hold a /; rename the label"
-        )
-    paths, qrels = [], qrels[qrels["query_id"].isin(set().union(*sets.values()))]
-    for name, ids in sets.items():
-        inside = qrels["query_id"].isin(ids)
+        kinds = ", ".join(KINDS)
+        raise InputError(f"export_split: no kind {kind!r}; there are {kinds}")
+    _refuse_slashes(sets)
+    all_ids = set().union(*sets.values())
+    qrels = qrels[qrels["query_id"].isin(all_ids)]
+    paths, files = [], {}
+    for name, query_ids in sets.items():
+        inside = qrels["query_id"].isin(query_ids)
         if kind == "shift":
-            paths += write_shift(
-                folder, name, queries[queries["query_id"].isin(ids)], qrels[inside]
-            )
+            texts = queries[queries["query_id"].isin(query_ids)]
+            paths += write_shift(folder, name, texts, qrels[inside])
         elif kind == "resttest":
-            for regime, rows in (("extrapolate", inside), ("interpolate", ~inside)):
-                paths.append(
-                    write_qrels(folder / f"bucket-{name}/{regime}.test-qrel.txt", qrels[rows])
-                )
+            bucket = folder / f"bucket-{name}"
+            files[bucket / "extrapolate.test-qrel.txt"] = qrels[inside]
+            files[bucket / "interpolate.test-qrel.txt"] = qrels[~inside]
         else:
             released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-            paths.append(write_qrels(folder / f"{released}.train-qrel.txt", qrels[inside]))
-    return paths
+            files[folder / f"{released}.train-qrel.txt"] = qrels[inside]
+    return paths + [write_qrels(path, rows) for path, rows in files.items()]
+
+
+def _refuse_slashes(names: Iterable[str]) -> None:
+    """Refuse names of sets that no file can have."""
+    labels = [name for name in names if "/" in name]
+    if labels:
+        raise InputError(
+            f"label {offenders(labels)}: the name of a file cannot hold a /; rename the label"
+        )

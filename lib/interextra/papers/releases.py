@@ -1,4 +1,4 @@
-"""What the two groups released: our splits and rules on the same real queries beside it.
+"""What the two groups released, and beside it our splits and rules on the same real queries.
 
 Zhan et al. (CIKM 2022) released training and test sets, Lupart et al. (ECIR 2023) evaluation
 queries per cluster.
@@ -16,7 +16,7 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.measures.indicators import jaccard, link
+from interextra.measures.indicators import link, weighted_jaccard
 from interextra.models.search.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.released import read_qrels_json, read_restrain, read_resttest, read_shift
@@ -24,10 +24,8 @@ from interextra.splits import attributes, clusters, resttest
 from interextra.splits.similarity import nearest
 from interextra.store import InputError, Store, offenders
 
-REGIMES = {
-    "interpolation": "interpolate",
-    "extrapolation": "extrapolate",
-}  # ours → as the files are named
+# Our name of a regime → that of the released files
+RELEASED_REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}
 BUCKETS = (1, 2, 3, 4, 5)
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 CLUSTERS = {  # shift → cluster → name of its released file
@@ -45,109 +43,152 @@ TRAINING = (  # files of a data folder
 FACTS = Path(__file__).with_suffix(".yaml")
 KNOWN = yaml.safe_load(FACTS.read_text(encoding="utf-8"))  # release → row → property → value
 
+Rule = Callable[[str], list[str]]  # a query's text → the clusters that it falls into
+
 
 def real_queries(split: str) -> Queries:
+    """Return a split of the real MS MARCO queries: train, dev, dl19, dl20."""
     return Queries(source=Source.of("msmarco-queries"), split=split)
 
 
 def real_vectors(encoder: str) -> Vectors:
-    """Vectors of the real MS MARCO training queries and of the 97 judged DL queries."""
-    return Vectors(
-        encoder=encoder,
-        train=real_queries("train"),
-        test=(real_queries("dl19"), real_queries("dl20")),
-    )
+    """Return vectors of the real MS MARCO training queries and of the 97 judged DL queries."""
+    judged = (real_queries("dl19"), real_queries("dl20"))
+    return Vectors(encoder=encoder, train=real_queries("train"), test=judged)
 
 
 def real_dev_vectors(encoder: str) -> Vectors:
-    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training
-    queries, hence both.
+    """Return vectors of the dev queries in the space of `real_vectors`.
+
+    LSA is fitted on the training queries, hence both.
     """
+    dev = real_queries("dev")
     if encoder.startswith("lsa"):
-        return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
-    return Vectors(encoder=encoder, train=real_queries("dev"))
+        return Vectors(encoder=encoder, train=real_queries("train"), test=(dev,))
+    return Vectors(encoder=encoder, train=dev)
 
 
 def gather_training_qrels(folder: Path) -> pd.DataFrame:
-    """Every MS MARCO training judgement that a data folder holds, each (query, passage) once,
-    without test queries.
+    """Return every MS MARCO training judgement that a data folder holds, without test queries.
 
-    Queries of dev-small, DL19 and DL20 are taken out: a collected file can hold them. Returns
-    query_id, doc_id.
+    Queries of dev-small, DL19 and DL20 are taken out: a collected file can hold them.
+
+    Returns
+    -------
+    query_id, doc_id, each pair once.
+
+    Raises
+    ------
+    InputError
+        The folder holds none.
     """
-    found = [path for files in TRAINING for path in sorted(folder.glob(files))]
-    if not found:
+    paths = []
+    for pattern in TRAINING:
+        paths += sorted(folder.glob(pattern))
+    if not paths:
+        place = folder / "msmarco"
         raise InputError(
-            f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}"
+            f"{folder}: no training qrels; put the official qrels.train.tsv into {place}"
         )
-    parts = []
-    for path in found:  # two released ReSTrain files repeat rows
-        qrels = (
-            read_qrels_json(path) if path.suffix == ".json" else read_qrels(path, duplicates="keep")
-        )
-        parts.append(qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]])
-    qrels = pd.concat(parts, ignore_index=True)
+    qrels = pd.concat([_read_either(path) for path in paths], ignore_index=True)
+    qrels = qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]]
     for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
         if "train" not in path.name:
-            qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
+            tested = read_qrels(path, duplicates="keep")["query_id"]
+            qrels = qrels[~qrels["query_id"].isin(tested)]
     return qrels.drop_duplicates(ignore_index=True)
+
+
+def _read_either(path: Path) -> pd.DataFrame:
+    """Read qrels as JSON or of TREC; two released ReSTrain files repeat rows."""
+    if path.suffix == ".json":
+        return read_qrels_json(path)
+    return read_qrels(path, duplicates="keep")
 
 
 def released_agreement(
     store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path
 ) -> pd.DataFrame:
-    """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain
-    set.
+    """Return how many near training queries of a DL query lie in each released ReSTrain set.
 
-    `vectors`: encoder → vectors of the real queries; `folder`: Zhan's release. Returns encoder,
-    size, query_id, interpolation, extrapolation, neither, and chance_REGIME, the share of all
-    training queries at hand.
+    Parameters
+    ----------
+    store
+        Where the vectors are.
+    vectors
+        Encoder → vectors of the real queries.
+    k
+        Number of nearest training queries.
+    folder
+        Zhan's release.
+
+    Returns
+    -------
+    A row per encoder, size of the set and judged DL query: encoder, size, query_id; interpolation,
+    extrapolation, neither, shares of the k nearest training queries; chance_REGIME, the share of
+    all training queries at hand.
     """
     parts = []
     for encoder, cell in vectors.items():
         train, test = cell.read(store)
-        ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
-        queries = [query_id for part in cell.test for query_id in part.ids()]
+        train_ids = cell.train.frame()["query_id"]
+        _, neighbours = nearest(test, train, k)
+        test_ids = [query_id for part in cell.test for query_id in part.ids()]
         for size in published.SIZES:
-            sets = {
-                regime: read_restrain(folder, size, name)["query_id"]
-                for regime, name in REGIMES.items()
-            }
-            inside = {regime: ids.isin(found).to_numpy() for regime, found in sets.items()}
-            shares = pd.DataFrame({regime: of[near].mean(axis=1) for regime, of in inside.items()})
-            shares["neither"] = (1 - shares.sum(axis=1)).clip(0)
-            shares = shares.assign(
-                **{f"chance_{regime}": of.mean() for regime, of in inside.items()}
-            )
-            parts.append(
-                pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries}).join(shares)
-            )
+            table = pd.DataFrame({"encoder": encoder, "size": size, "query_id": test_ids})
+            released = _in_released(train_ids, folder, size)
+            for regime, inside in released.items():
+                table[regime] = inside[neighbours].mean(axis=1)
+            in_either = table[list(released)].sum(axis=1)
+            table["neither"] = (1 - in_either).clip(0)
+            for regime, inside in released.items():
+                table[f"chance_{regime}"] = inside.mean()
+            parts.append(table)
     return pd.concat(parts, ignore_index=True)
 
 
+def _in_released(train_ids: pd.Series, folder: Path, size: str) -> dict[str, np.ndarray]:
+    """Return which training queries are in the released set of each regime, bool[n_train]."""
+    released = {}
+    for regime, name in RELEASED_REGIMES.items():
+        qrels = read_restrain(folder, size, name)
+        released[regime] = train_ids.isin(qrels["query_id"]).to_numpy()
+    return released
+
+
 def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
-    """Bucket (1 to 5) of each query of a released ReSTTest set: `dev`, `trec19` or `trec20`; index
-    query_id.
+    """Return the bucket (1 to 5) of each query of a released ReSTTest set, by query_id.
+
+    `test_set`: `dev`, `trec19` or `trec20`.
     """
-    held_out = {
-        bucket: read_resttest(folder, bucket, "extrapolate", test_set) for bucket in BUCKETS
-    }
-    return pd.Series(
-        {query_id: bucket for bucket, qrels in held_out.items() for query_id in qrels["query_id"]}
-    )
+    bucket_of_query = {}
+    for bucket in BUCKETS:
+        held_out = read_resttest(folder, bucket, "extrapolate", test_set)
+        bucket_of_query |= dict.fromkeys(held_out["query_id"], bucket)
+    return pd.Series(bucket_of_query)
 
 
 def released_words(folder: Path) -> pd.DataFrame:
-    """What the released buckets are about: bucket, n_test, first_words (three commonest), words
-    (over-represented).
+    """Return what the released buckets are about.
+
+    Columns bucket, n_test, first_words (the three commonest), words (over-represented).
     """
-    buckets, rows = released_buckets(folder), []
-    texts = real_queries("dev").frame().set_index("query_id")["text"].loc[buckets.index]
+    buckets = released_buckets(folder)
+    dev = real_queries("dev").frame().set_index("query_id")
+    texts = dev["text"].loc[buckets.index]
+    rows = []
     for bucket, words in clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
-        first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
-        first_words = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
-        rows.append((bucket, (buckets == bucket).sum(), first_words, " ".join(words)))
-    return pd.DataFrame(rows, columns=["bucket", "n_test", "first_words", "words"])
+        inside = texts[buckets == bucket]
+        first_words = inside.str.split().str[0].value_counts(normalize=True)
+        commonest = [f"{word} {share:.0%}" for word, share in first_words[:3].items()]
+        row = {
+            "bucket": bucket,
+            "n_test": len(inside),
+            "first_words": ", ".join(commonest),
+            "words": " ".join(words),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def released_bucket_agreement(
@@ -157,219 +198,322 @@ def released_bucket_agreement(
     seeds: Sequence[int],
     folder: Path,
 ) -> pd.DataFrame:
-    """k-means against the released buckets, on the dev queries: a row an encoder, clustered
-    queries, normalise, seed.
+    """Compare k-means with the released buckets, on the dev queries.
 
-    `vectors`: of the training and the judged DL queries; `dev_vectors`: of the dev queries, as
-    training or as test queries; those without a vector are left out. `ari`: 0 by chance;
-    `ari_other_seeds`: with our other seeds, its mean.
+    Parameters
+    ----------
+    store
+        Where the vectors are.
+    vectors
+        Encoder → vectors of the training and the judged DL queries.
+    dev_vectors
+        Encoder → vectors of the dev queries, as training or as test queries; those without a vector
+        are left out.
+    seeds
+        Of k-means.
+    folder
+        Zhan's release.
+
+    Returns
+    -------
+    A row per encoder, clustered queries, normalise and seed: encoder, clustered, normalise, seed,
+    n_queries, ari (0 by chance), share_matched, ari_other_seeds (with our other seeds, its mean).
     """
-    released, rows = released_buckets(folder).loc[real_queries("dev").ids()].to_numpy(), []
+    dev_ids = real_queries("dev").ids()
+    released = released_buckets(folder).loc[dev_ids].to_numpy()
+    rows = []
     for encoder, cell in vectors.items():
         train, dl = cell.read(store)
-        dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
-        known = dev.any(axis=1)
-        dev, theirs = dev[known], released[known]
-        clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
-        for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
-            made = [resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds]
-            of_dev = [
-                np.concatenate([b.train, b.test])[-len(dev) - len(dl) :][: len(dev)] for b in made
-            ]
-            for seed, ours in zip(seeds, of_dev, strict=True):
-                same = clusters.agreement(ours, theirs)
-                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
-                row |= {"n_queries": len(dev)} | {
-                    name: same[name] for name in ("ari", "share_matched")
-                }
-                others = [
-                    clusters.agreement(ours, other)["ari"] for other in of_dev if other is not ours
-                ]
-                rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
+        as_train, as_test = dev_vectors[encoder].read(store)
+        dev = as_test if len(as_test) else as_train
+        is_known = dev.any(axis=1)
+        dev, theirs = dev[is_known], released[is_known]
+        for clustered, normalise in itertools.product(("train+test", "test"), (True, False)):
+            others = train if clustered == "train+test" else None
+            ours = [_buckets_of_dev(dev, dl, others, seed, normalise) for seed in seeds]
+            labels = {"encoder": encoder, "clustered": clustered, "normalise": normalise}
+            for seed, buckets in zip(seeds, ours, strict=True):
+                compared = _compared(buckets, theirs, ours)
+                rows.append(labels | {"seed": seed} | compared)
     return pd.DataFrame(rows)
 
 
+def _compared(
+    buckets: np.ndarray, released: np.ndarray, of_all_seeds: Sequence[np.ndarray]
+) -> dict[str, float]:
+    """Compare our buckets with the released ones, and with ours by the other seeds."""
+    same = clusters.agreement(buckets, released)
+    others = [other for other in of_all_seeds if other is not buckets]
+    between = [clusters.agreement(buckets, other)["ari"] for other in others]
+    return {
+        "n_queries": len(buckets),
+        "ari": same["ari"],
+        "share_matched": same["share_matched"],
+        "ari_other_seeds": np.mean(between) if between else np.nan,
+    }
+
+
+def _buckets_of_dev(
+    dev: np.ndarray, dl: np.ndarray, train: np.ndarray | None, seed: int, normalise: bool
+) -> np.ndarray:
+    """Return our bucket of each dev query, by k-means of all queries, with or without training."""
+    k = len(BUCKETS)
+    if train is None:
+        return resttest.buckets(dev, dl, k, seed, normalise).train
+    test = np.concatenate([dev, dl])
+    return resttest.buckets(train, test, k, seed, normalise).test[: len(dev)]
+
+
 def released_queries(folder: Path, shift: str) -> pd.DataFrame:
-    """cluster, query_id, text of a shift's released evaluation queries, as in the files; a query
-    may be in two.
+    """Return cluster, query_id, text of a shift's released evaluation queries.
+
+    As in the files; a query may be in two.
     """
-    parts = [
-        read_shift(folder, file)[0].assign(cluster=name) for name, file in CLUSTERS[shift].items()
-    ]
+    parts = []
+    for cluster, file in CLUSTERS[shift].items():
+        queries, _, _ = read_shift(folder, file)
+        parts.append(queries.assign(cluster=cluster))
     return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
 
 
-def rules(shift: str) -> dict[str, Callable[[str], list[str]]]:
-    r"""Readings of a shift's rule: name → function from a query's text to the clusters that it
-    falls into.
+def rules(shift: str) -> dict[str, Rule]:
+    r"""Return readings of a shift's rule, by name: functions from a text to its clusters.
 
     wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters
     inside another word included; `case kept` doesn't lower the case; `whole words` takes words;
     `how > who > wha` and so on give the first that is contained. length: `spaces` counts single
     spaces; `split` and `\w+` count words.
 
-    >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
+    Examples
+    --------
+    >>> names = ["contains", "wha > who > how", "whole words"]
+    >>> [rules("wh-words")[name]("what a show") for name in names]
     [['how', 'wha'], ['wha'], ['wha']]
     """
     if shift == "length":
-        return {
-            "spaces": lambda text: [attributes.length(text)],
-            "split": lambda text: [attributes.length(text, whole=True)],
-            r"\w+": lambda text: [
-                attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)
-            ],
-        }
-    signs = attributes.WH_WORDS.items()
-    found = {
+        return {"spaces": _by_spaces, "split": _by_split, r"\w+": _by_words}
+    readings = {
         "contains": attributes.wh_words,
-        "case kept": lambda text: [
-            name for name, parts in signs if any(part in text for part in parts)
-        ],
+        "case kept": _with_case,
         "whole words": lambda text: attributes.wh_words(text, whole=True),
     }
     for order in itertools.permutations(sorted(attributes.WH_WORDS)):
-        found[" > ".join(order)] = lambda text, first=order.index: sorted(
-            attributes.wh_words(text), key=first
-        )[:1]
+        readings[" > ".join(order)] = _first_of(order)
+    return readings
+
+
+def _by_spaces(text: str) -> list[str]:
+    """Return the length of a query by its single spaces."""
+    return [attributes.length(text)]
+
+
+def _by_split(text: str) -> list[str]:
+    """Return the length of a query by what stands between spaces."""
+    return [attributes.length(text, whole=True)]
+
+
+def _by_words(text: str) -> list[str]:
+    r"""Return the length of a query by its `\w+` tokens."""
+    words = re.findall(r"\w+", text)
+    return _by_split(" ".join(words))
+
+
+def _with_case(text: str) -> list[str]:
+    """Return the clusters of which a query holds a word in lower case."""
+    found = []
+    for cluster, words in attributes.WH_WORDS.items():
+        if any(word in text for word in words):
+            found.append(cluster)
     return found
 
 
+def _first_of(order: Sequence[str]) -> Rule:
+    """Return the rule that gives the first cluster, in this order, that a query falls into."""
+    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
+
+
 def rule_agreement(folder: Path) -> pd.DataFrame:
-    """How many released queries are consistent with a rule: it puts them into their released
-    cluster (Lupart §3.1).
+    """Count the released queries that a rule puts into their released cluster (Lupart §3.1).
 
     The length rule classifies: a query has one length. The rule of the question words is
     containment: 708 of the 19,487 released queries hold words of two clusters or more, so that no
-    order of precedence gives each query its own. Returns shift, rule (see `rules`), cluster,
-    n_released, n_consistent, n_other.
+    order of precedence gives each query its own.
+
+    Returns
+    -------
+    shift, rule (see `rules`), cluster, n_released, n_consistent, n_other.
     """
-    rows = []
+    parts = []
     for shift in ("length", "wh-words"):
         queries = released_queries(folder, shift)
-        pairs = list(zip(queries["cluster"], queries["text"], strict=True))
         for name, rule in rules(shift).items():
-            consistent = pd.Series([cluster in rule(text) for cluster, text in pairs])
-            for cluster, found in consistent.groupby(queries["cluster"], sort=False):
-                rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
-    return pd.DataFrame(
-        rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"]
-    )
+            labels = queries["text"].map(rule)
+            pairs = zip(queries["cluster"], labels, strict=True)
+            queries["consistent"] = [cluster in label for cluster, label in pairs]
+            by_cluster = queries.groupby("cluster", sort=False)["consistent"]
+            table = by_cluster.agg(n_released="size", n_consistent="sum").reset_index()
+            table["n_other"] = table["n_released"] - table["n_consistent"]
+            table.insert(0, "rule", name)
+            table.insert(0, "shift", shift)
+            parts.append(table)
+    return pd.concat(parts, ignore_index=True)
 
 
 def topic_agreement(ours: pd.Series, folder: Path) -> dict[str, float]:
-    """Our topics against the released ones, on the released queries that we know (Lupart §3.1,
-    topics).
+    """Compare our topics with the released ones, on the queries that we know (Lupart §3.1).
 
-    `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`),
-    n_in_ours (in a topic of ours), share (of the known), and over those in a topic ari (0 by
-    chance), nmi and share_matched of `agreement`.
+    Parameters
+    ----------
+    ours
+        query_id → name of our topic, "" for none.
+    folder
+        Lupart's release.
+
+    Returns
+    -------
+    n_released, n_known (in `ours`), n_in_ours (in a topic of ours), share (of the known), and over
+    those in a topic ari (0 by chance), nmi and share_matched of `agreement`.
     """
     theirs = released_queries(folder, "topics")
-    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
+    theirs["ours"] = theirs["query_id"].map(ours)
+    known = theirs.dropna(subset="ours")
     inside = known[known["ours"] != ""]
     if inside.empty:
         raise InputError(
-            f"topics: of {len(theirs)} released queries {len(known)} are among ours, none in a topic"
+            f"topics: of {len(theirs)} released queries {len(known)} are among ours, "
+            "none in a topic"
         )
     same = clusters.agreement(inside["ours"], inside["cluster"])
-    found = {"n_released": len(theirs), "n_known": len(known), "n_in_ours": len(inside)}
-    return (
-        found
-        | {"share": len(inside) / len(known)}
-        | {name: same[name] for name in ("ari", "nmi", "share_matched")}
-    )
+    return {
+        "n_released": len(theirs),
+        "n_known": len(known),
+        "n_in_ours": len(inside),
+        "share": len(inside) / len(known),
+        "ari": same["ari"],
+        "nmi": same["nmi"],
+        "share_matched": same["share_matched"],
+    }
 
 
 def released_jaccard(folder: Path) -> pd.DataFrame:
-    """Weighted Jaccard of each cluster and the other clusters of its shift, on the released
-    evaluation queries.
+    """Return the weighted Jaccard similarity of each released cluster with the others of its shift.
 
-    The fewer queries, the fewer words in common: compare values of samples of one size only, and
-    their order with care. Returns shift, cluster, jaccard, n_queries, n_words (different ones),
-    authors (of whole topics, by the release).
+    On the released evaluation queries. The fewer queries, the fewer words in common: compare values
+    of samples of one size only, and their order with care.
+
+    Returns
+    -------
+    shift, cluster, jaccard, n_queries, n_words (different ones), authors (of whole topics, by the
+    release).
     """
+    authors = published.load("lupart", "release-jaccard")
+    authors = authors.set_index("cluster")["scaled"]
     rows = []
     for shift in CLUSTERS:
         queries = released_queries(folder, shift)
-        for name, texts in queries.groupby("cluster", sort=False)["text"]:
-            others = queries[queries["cluster"] != name].drop_duplicates("query_id")["text"]
-            n_words = texts.str.lower().str.split().explode().nunique()
-            rows.append((shift, name, jaccard(texts, others), len(texts), n_words))
-    frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
-    authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
-    return frame.assign(authors=frame["cluster"].map(authors))
+        for cluster, texts in queries.groupby("cluster", sort=False)["text"]:
+            others = queries[queries["cluster"] != cluster]
+            others = others.drop_duplicates("query_id")["text"]
+            row = {
+                "shift": shift,
+                "cluster": cluster,
+                "jaccard": weighted_jaccard(texts, others),
+                "n_queries": len(texts),
+                "n_words": texts.str.lower().str.split().explode().nunique(),
+                "authors": authors.get(cluster, np.nan),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def published_points(folder: Path | None = None) -> pd.DataFrame:
-    """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model,
-    delta, jaccard.
+    """Return Lupart's losses beside the Jaccard of their clusters, as in Figure 3.
 
-    `folder` of the release: of the released evaluation queries, all shifts; None: of whole topics,
-    by its notebook.
+    Columns shift, cluster, model, delta, jaccard.
 
-    >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["delta", "jaccard"]].values.tolist()
+    Parameters
+    ----------
+    folder
+        Of the release: Jaccard of the released evaluation queries, all shifts; None: of whole
+        topics, by its notebook.
+
+    Examples
+    --------
+    >>> points = published_points().query("cluster == 'C1' and model == 'ColBERT'")
+    >>> points[["delta", "jaccard"]].values.tolist()
     [[-0.085, 0.2632]]
     """
-    whole = (
-        published.load("lupart", "release-jaccard")
-        .rename(columns={"scaled": "jaccard"})
-        .assign(shift="topics")
-    )
-    table = released_jaccard(folder) if folder else whole
-    return (
-        published.lupart_losses()
-        .drop(columns="rounding")
-        .merge(table[["shift", "cluster", "jaccard"]])
-    )
+    if folder:
+        table = released_jaccard(folder)
+    else:
+        authors = published.load("lupart", "release-jaccard")
+        table = authors.rename(columns={"scaled": "jaccard"}).assign(shift="topics")
+    losses = published.lupart_losses().drop(columns="rounding")
+    return losses.merge(table[["shift", "cluster", "jaccard"]])
 
 
 def published_links(folder: Path | None = None) -> pd.DataFrame:
-    """`link` of the published losses with each Jaccard that is known: of, clusters, and the columns
-    of `link`.
+    """Return the `link` of the published losses with each Jaccard that is known.
 
     Five clusters can show little: |Pearson| must exceed .88 for p < .05, Spearman must be 1 or -1.
-    `of`: authors (whole clusters), and with the release's `folder` released (evaluation queries),
-    of topics and of question words too.
+
+    Returns
+    -------
+    The columns of `link`; of: authors (whole clusters), and with the release's `folder` released
+    (evaluation queries); clusters: topics, of the released ones also topics and wh-words.
     """
-    found = {("authors", "topics"): published_points()}
+    authors = link(published_points(), "jaccard")
+    parts = [authors.assign(of="authors", clusters="topics")]
     if folder:
         points = published_points(folder).query("shift != 'length'")
-        found["released", "topics"] = points[points["shift"] == "topics"]
-        found["released", "topics and wh-words"] = points
-    return pd.concat(
-        [
-            link(points, "jaccard").assign(of=of, clusters=which)
-            for (of, which), points in found.items()
-        ]
-    )
+        topics = link(points[points["shift"] == "topics"], "jaccard")
+        parts.append(topics.assign(of="released", clusters="topics"))
+        both = link(points, "jaccard")
+        parts.append(both.assign(of="released", clusters="topics and wh-words"))
+    return pd.concat(parts)
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
-    """Expected exposure on MS MARCO: the share of negatives that answer a held-out query.
+    """Return the expected exposure on MS MARCO: negatives that answer a held-out query.
 
-    `folder`: `msmarco/qrels.train*.tsv` of the real data; where only a part of the 502,939 training
-    queries is there, shares are scaled up. `runs`: name → BM25 run of other queries. `held_out`:
-    share of the training queries left out. Returns negatives, answers (share that answers any
-    training query), exposed (answers × held_out), against_random.
+    Parameters
+    ----------
+    folder
+        It has `qrels.train*` of the real data; where only a part of the 502,939 training queries is
+        there, shares are scaled up.
+    runs
+        Name → BM25 run of other queries.
+    held_out
+        Share of the training queries left out.
+
+    Returns
+    -------
+    negatives, answers (share that answers any training query), exposed (answers × held_out),
+    against_random.
     """
+    judgements = _training_judgements(folder)
+    answers = judgements["doc_id"].unique()
+    scale = TRAIN_QUERIES / judgements["query_id"].nunique()
+    shares = {"a random passage": len(answers) / PASSAGES * scale}
+    for name, path in runs.items():
+        ranking = RunFile.read(path).frame()
+        for depth in (10, 100, 1000):
+            negatives = ranking["doc_id"][ranking["rank"] <= depth]
+            share = negatives.isin(answers).mean()
+            shares[f"BM25's first {depth:,} ({name})"] = share * scale
+    table = pd.Series(shares).rename_axis("negatives").reset_index(name="answers")
+    table["exposed"] = table["answers"] * held_out
+    table["against_random"] = table["exposed"] / table["exposed"][0]
+    return table
+
+
+def _training_judgements(folder: Path) -> pd.DataFrame:
+    """Read the one file of training judgements in a folder."""
     paths = sorted(folder.glob("qrels.train*"))
     if len(paths) != 1:
-        found = offenders(path.name for path in paths) or "none"
+        names = offenders(path.name for path in paths) or "none"
         raise InputError(
-            f"{folder}: one file qrels.train* is read, there are: {found}; keep the judgements in one"
+            f"{folder}: one file qrels.train* is read, there are: {names}; "
+            "keep the judgements in one"
         )
-    judged_pairs = read_qrels(paths[0])
-    answers, scale = (
-        judged_pairs["doc_id"].unique(),
-        TRAIN_QUERIES / judged_pairs["query_id"].nunique(),
-    )
-    rows = [("a random passage", len(answers) / PASSAGES * scale)]
-    for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
-        first = RunFile.read(run).frame().query("rank <= @depth")
-        rows.append(
-            (f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale)
-        )
-    table = pd.DataFrame(rows, columns=["negatives", "answers"]).assign(
-        exposed=lambda of: of["answers"] * held_out
-    )
-    return table.assign(against_random=table["exposed"] / table["exposed"][0])
+    return read_qrels(paths[0])
