@@ -21,7 +21,7 @@ from interextra.notebooks.plans import cells_of
 from interextra.site.book import _claims, write
 from interextra.stats.effects import shown
 from interextra.store.folders import Store
-from interextra.store.schedule import described
+from interextra.store.prices import described
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell

@@ -16,7 +16,7 @@ from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
 from interextra.splits.shift import Shift
 from interextra.store.folders import Store
-from interextra.store.schedule import priced
+from interextra.store.prices import priced
 from tools.structure import damaged_results
 
 

@@ -128,9 +128,7 @@ def test_drawn_negatives_come_evenly_from_what_was_mined_and_never_from_padding(
 
 def test_query_without_mined_passages_gets_random_ones(toy, pairs):
     made = collator(toy, pairs, negatives="bm25", n_negatives=6)
-    drawn = made.draw(
-        np.random.default_rng(1), np.full(500, 1)
-    )  # BM25 finds badger's answers only
+    drawn = made.draw(np.random.default_rng(1), np.full(500, 1))  # BM25 finds badger's answers only
     assert set(np.unique(drawn)) == set(range(len(PASSAGES)))
 
 

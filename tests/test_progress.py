@@ -223,8 +223,9 @@ def test_status_looks_at_the_store_only(house, capsys, building):
     assert main(["plan", "--json", *SMOKE_00]) == 0
     [rows] = [notebook["cells"] for notebook in json.loads(capsys.readouterr().out)]
     first, second = (Store(house / "outputs" / "cells").cell(row["key"]) for row in rows[:2])
-    (house / "outputs" / "cells" / first.key).mkdir()
-    (house / "outputs" / "cells" / first.key / SEAL).touch()
+    folder = house / "outputs" / "cells" / first.key
+    write_json(folder / "config.json", {"key": first.key, "code": first.code_behind})
+    (folder / SEAL).touch()
     building(second, house / "outputs" / "cells")
     text = status()
     assert (

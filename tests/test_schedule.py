@@ -16,7 +16,8 @@ from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping
 from interextra import cli
 from interextra.store import schedule
 from interextra.store.folders import Store
-from interextra.store.schedule import WorkerLost, build_all
+from interextra.store.schedule import build_all
+from interextra.store.workers import WorkerLostError
 
 # The command line with toy cells: arguments are how many sleep, and the command
 DRIVER = """
@@ -86,7 +87,7 @@ def test_a_failing_cell_ends_what_runs_beside_it(tmp_path, two_workers, is_deaf)
 
 def test_a_killed_worker_is_an_error_that_names_the_cell_and_the_signal(tmp_path):
     with pytest.raises(
-        WorkerLost, match=r"^Killed: the process that computed it was killed by signal 9"
+        WorkerLostError, match=r"^Killed: the process that computed it was killed by signal 9"
     ):
         build_all(Store(tmp_path), [Killed()])
     assert not multiprocessing.active_children()

@@ -1,6 +1,6 @@
-"""interextra: do neural retrievers interpolate or extrapolate?
+"""Whether neural retrievers interpolate or extrapolate: the front door.
 
-The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs,
+`import interextra as ix`, and five verbs. A *design* is a frame of runs,
 `nb.measure` gives their values per query, `ix.effects` a table of effects with intervals, its
 `beside` puts the published figures beside it, and `ix.figures` draws it. What else there is stands
 in the rooms, each importing those before it only: store, stats, data and world, splits, models,

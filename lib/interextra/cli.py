@@ -23,9 +23,11 @@ from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
 from interextra.site.repository import repository_root
 from interextra.store import Cell, InputError, Store, cache_folder
+from interextra.store.prices import described, priced
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
-from interextra.store.schedule import STOPPING, WorkerLost, build_all, described, priced
+from interextra.store.schedule import build_all
+from interextra.store.workers import STOPPING, WorkerLostError
 
 GO_ON = "results that are finished are kept: give the same command again to go on from them"
 WHOLE_NUMBERS = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
@@ -390,7 +392,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Stopped as stopped:
         print(f"interextra: stopped by {stopped.number.name}; {GO_ON}", file=sys.stderr)
         return 128 + stopped.number
-    except WorkerLost as error:
+    except WorkerLostError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `interextra plan | head`

@@ -27,7 +27,8 @@ from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.stats.effects import Effects, shown
 from interextra.store import InputError, Store
-from interextra.store.schedule import build_all, described, priced
+from interextra.store.prices import described, priced
+from interextra.store.schedule import build_all
 
 # Set by `interextra run` for the notebook that it executes: the folder of its results, and that of
 # the committed values from which it is executed

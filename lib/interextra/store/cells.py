@@ -47,9 +47,9 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
 
     # Raised by whoever changes what this kind computes: results of older versions are not used
     VERSION: ClassVar[int] = 1
-    # Patterns of the files that go with a committed reference: small ones, without texts and weights
+    # Patterns of the files that go with a committed reference: small, without texts and weights
     travels: ClassVar[tuple[str, ...]] = ("*",)
-    # Whether the cell is of no use once what is made from it is there: `interextra clean` removes it
+    # Whether it is of no use once what is made from it is there: `interextra clean` removes it
     is_stepping_stone: ClassVar[bool] = False
 
     @abstractmethod

@@ -50,6 +50,7 @@ class Place(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
+        """Write it as notes do."""
         return f"{self.module}:{self.name}"
 
 
@@ -190,7 +191,8 @@ def used_by(source: str, front_door: Mapping[str, str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> used_by("import interextra as ix; ix.effects(1)", {"effects": "interextra.stats.effects:effects"})
+    >>> door = {"effects": "interextra.stats.effects:effects"}
+    >>> used_by("import interextra as ix; ix.effects(1)", door)
     ('interextra.stats.effects:effects',)
     """
     tree = ast.parse(source)

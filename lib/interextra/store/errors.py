@@ -7,26 +7,34 @@ LONGEST = 200  # characters of an offender, or of another library's message, tha
 
 
 class InputError(ValueError):
-    """What was wrong, where, the first offenders, and what to do. The command line ends with exit
-    code 2 on it.
+    """What was wrong, where, the first offenders, and what to do.
+
+    The command line ends with exit code 2 on it.
     """
 
 
 def offenders(items: Iterable[object], n: int = 3) -> str:
-    """The first `n` items, quoted and comma-separated, for an error message; of a long one its
-    beginning.
+    """Return the first items, quoted and comma-separated, for an error message.
 
+    Of a long one its beginning is shown.
+
+    Examples
+    --------
     >>> offenders(["d7", "d9", "d12", "d40"])
     "'d7', 'd9', 'd12', …"
     """
-    head = [repr(item) for item in islice(items, n + 1)]
-    shown = [text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in head[:n]]
-    return ", ".join(shown) + (", …" if len(head) > n else "")
+    first = [repr(item) for item in islice(items, n + 1)]
+    shown = ", ".join(_cut(text) for text in first[:n])
+    return f"{shown}, …" if len(first) > n else shown
 
 
 def one_line(error: Exception) -> str:
-    """Another library's message for an error message: some have many lines, some end with a line
-    feed.
+    """Return another library's message for an error message.
+
+    Some have many lines, some end with a line feed.
     """
-    text = " ".join(str(error).split())
+    return _cut(" ".join(str(error).split()))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -16,16 +16,18 @@ SEAL = "seal.json"
 
 
 def cache_folder() -> Path:
-    """Where converted collections and indexes are kept: INTEREXTRA_CACHE, or
-    ~/.cache/interextra.
+    """Return where converted collections and indexes are kept.
+
+    INTEREXTRA_CACHE, or ~/.cache/interextra.
     """
     return Path(os.environ.get("INTEREXTRA_CACHE") or Path.home() / ".cache" / "interextra")
 
 
 @contextmanager
 def write_aside(path: str | Path) -> Iterator[Path]:
-    """Give a path to write to; rename it to `path` when the block ends well, remove it when it does
-    not.
+    """Give a path to write to, and rename it to `path` when the block ends well.
+
+    When it does not, what was written is removed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +63,19 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def parse_json(text: str | bytes, where: object) -> Any:
-    """A JSON value from anybody's text; `where` (a file, a file and line, a key) begins the message
-    of an error.
+    """Return a JSON value from anybody's text.
+
+    Parameters
+    ----------
+    text
+        JSON.
+    where
+        What begins the message of an error: a file, a file and line, a key.
 
     Raises
     ------
     InputError
-        no UTF-8, no JSON, an object with one key twice, nested too deeply for this parser, a whole
+        No UTF-8, no JSON, an object with one key twice, nested too deeply for this parser, a whole
         number of thousands of digits, or half of a surrogate pair (a cut emoji), which no file can
         hold as UTF-8.
 
@@ -92,35 +100,40 @@ def parse_json(text: str | bytes, where: object) -> Any:
         ) from None
     except RecursionError:
         raise InputError(f"{where}: the JSON is nested too deeply; write it again") from None
-    except (
-        ValueError
-    ) as error:  # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
+    except ValueError as error:
+        # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
         raise InputError(f"{where}: not readable as JSON ({error}); write it again") from None
     return value
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, of which Python would keep the last of two equal keys without a word."""
+    """Return an object of JSON; Python would keep the last of two equal keys without a word."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the key {name[:80]!r} stands twice")
     return found
 
 
 def read_json(path: str | Path) -> Any:
-    """The JSON value in a file, see `parse_json`; OSError as usual where there is none."""
+    """Return the JSON value in a file, see `parse_json`.
+
+    OSError as usual where there is none.
+    """
     return parse_json(Path(path).read_bytes(), path)
 
 
 def sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file, 64 hex digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(value: Any) -> str:
-    """First 20 hex digits of the SHA-256 of a JSON value, whatever the order of its keys.
+    """Return the first 20 hex digits of the SHA-256 of a JSON value, whatever its keys' order.
 
+    Examples
+    --------
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """
@@ -129,34 +142,40 @@ def digest(value: Any) -> str:
 
 
 def _sums(folder: Path) -> dict[str, str]:
-    """SHA-256 of all files below a folder but its seal, by relative name."""
-    files = {
-        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
-    }
-    return {name: sha256(path) for name, path in files.items() if name != SEAL}
+    """Return the SHA-256 of all files below a folder but its seal, by relative name."""
+    sums = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != SEAL:
+            sums[name] = sha256(path)
+    return sums
 
 
 def seal(folder: Path) -> None:
-    """Write the checksums of all files in the folder, last of all."""
+    """Write the checksums of all files in a folder, last of all."""
     write_json(folder / SEAL, _sums(folder))
 
 
 def seal_problem(folder: Path) -> str | None:
-    """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None
-    when it is.
+    """Return why a folder is not just what its seal names, or None when it is.
+
+    A file more, one that is gone, other bytes.
     """
     try:
         named = read_json(folder / SEAL)
         if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
-        found = _sums(folder)
-        if more := found.keys() - named:
-            return f"{SEAL} does not name {min(more)}"
-        for name, expected in named.items():
-            if found.get(name) != expected:
-                return f"{name} {'was changed' if name in found else 'is missing'}"
+        sums = _sums(folder)
     except FileNotFoundError:
         return "no seal"
     except (InputError, IsADirectoryError):
         return f"{SEAL} is not readable"
+    unnamed = sums.keys() - named.keys()
+    if unnamed:
+        return f"{SEAL} does not name {min(unnamed)}"
+    for name, expected in named.items():
+        if name not in sums:
+            return f"{name} is missing"
+        if sums[name] != expected:
+            return f"{name} was changed"
     return None

@@ -66,7 +66,7 @@ class Store:
         return self.root / cell.key
 
     def valid(self, cell: Cell) -> bool:
-        """Whether the cell is there with a valid seal, it is this cell, and its code still holds."""
+        """Whether the cell is there with a valid seal, is this cell, and its code still holds."""
         folder = self.path(cell)
         is_known = folder in self._valid and folder.is_dir()
         if not is_known and self._problem(cell):
@@ -74,19 +74,24 @@ class Store:
         self._valid.add(folder)
         return True
 
+    def is_there(self, cell: Cell) -> bool:
+        """Whether the cell is there, as `valid`, but no checksum is read."""
+        return (self.path(cell) / SEAL).is_file() and not self._problem_of_note(cell)
+
     def _problem(self, cell: Cell) -> str:
         """Return why a folder is not used for a cell; empty where it is."""
-        folder = self.path(cell)
-        if problem := seal_problem(folder):
-            return problem
-        note = self.noted(folder)
+        return seal_problem(self.path(cell)) or self._problem_of_note(cell)
+
+    def _problem_of_note(self, cell: Cell) -> str:
+        note = self.noted(self.path(cell))
         if note.get("key") != cell.key:
             return "it is another cell"
         codes = note.get("code")
         if not isinstance(codes, dict):
             return "it has no note of its code"
-        if not all(signatures.same(codes.get(key), now) for key, now in cell.code_behind.items()):
-            return OUTDATED
+        for key, code_of_today in cell.code_behind.items():
+            if not signatures.same(codes.get(key), code_of_today):
+                return OUTDATED
         return ""
 
     def noted(self, path: Path) -> dict:
@@ -175,7 +180,7 @@ class Store:
             yield is_ours
 
     def _build(self, cell: Cell) -> None:
-        """Build a cell aside, note and seal it, and put it into its place; under the cell's lock."""
+        """Build a cell aside, note and seal it, put it into its place; under the cell's lock."""
         with scratch(self.root / "building" / cell.key) as aside:
             begin = time.perf_counter()
             cell.build(aside, self)
@@ -210,10 +215,10 @@ class Store:
             print(message, file=sys.stderr)
 
     def clean(self) -> Cleaned:
-        """Remove stepping stones that no planned cell still needs, older code's cells, and scraps.
+        """Remove stepping stones that no planned cell needs, older code's cells, and scraps.
 
         Scraps are what was put aside or is half built. Where another process computes a cell, only
-        they go: it may need any of the others, and it may have been started before the code changed.
+        they go: it may need any of the others, and may have been started before the code changed.
         """
         n_bytes = _remove(self.root / "aside")
         being_computed = 0

@@ -1,6 +1,4 @@
-"""How far a run is: on a terminal, in lines, in a log, and for `interextra status` in another
-shell.
-"""
+"""How far a run is: on a terminal, in lines, in a log, and for `interextra status` elsewhere."""
 
 import fcntl
 import os
@@ -9,12 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from interextra.store.cells import Cell
-from interextra.store.files import SEAL
 from interextra.store.folders import Store
 from interextra.store.schedule import Job, n_workers
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/
 MINUTE = 60.0  # seconds between two lines
@@ -24,17 +24,24 @@ PRIOR = 10.0
 
 
 def lasting(seconds: float) -> str:
-    """
+    """Write a time as a reader would say it.
+
+    Examples
+    --------
     >>> [lasting(seconds) for seconds in (41, 1260, 9000)]
     ['41 s', '21 min', '2.5 h']
     """
-    minutes = f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-    return f"{seconds:.0f} s" if seconds < 90 else minutes
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 class State(NamedTuple):
-    """How many results there are and are done, those being computed (key → since), and estimated
-    seconds left.
+    """How many results there are and are done, and what is being computed.
+
+    `running`: key → since when; `seconds_left`: an estimate.
     """
 
     results: int
@@ -43,56 +50,67 @@ class State(NamedTuple):
     seconds_left: float
 
     def __str__(self) -> str:
-        left = (
-            f"about {lasting(self.seconds_left)} left"
-            if self.done < self.results
-            else "nothing left"
-        )
-        return f"{self.done:,} of {self.results:,} results done, {len(self.running) or 'none'} being computed, {left}"
+        """Say it in a sentence."""
+        left = "nothing left"
+        if self.done < self.results:
+            left = f"about {lasting(self.seconds_left)} left"
+        n_running = len(self.running) or "none"
+        return f"{self.done:,} of {self.results:,} results done, {n_running} being computed, {left}"
 
 
 class Results:
-    """Some cells and what those that are missing need, as the store has them; no checksum is
-    read.
+    """Some cells and what those that are missing need, as the store has them.
+
+    No checksum is read.
     """
 
     def __init__(self, store: Store, cells: Iterable[Cell]):
-        self.store, self.cells, todo = store, {}, list(cells)
+        self.store = store
+        self.cells: dict[str, Cell] = {}
+        self._done: set[str] = set()
+        todo = list(cells)
         while todo:
-            if (cell := todo.pop()).key not in self.cells:
+            cell = todo.pop()
+            if cell.key not in self.cells:
                 self.cells[cell.key] = cell
-                todo += [] if self.is_done(cell.key) else cell.needs()
+                if not self.is_done(cell.key):
+                    todo += cell.needs()
         self._seconds = {key: cell.seconds() for key, cell in self.cells.items()}
         self._took = self._estimated = PRIOR
 
     def is_done(self, key: str) -> bool:
-        return (self.store.root / key / SEAL).is_file()
+        """Whether a result is there, made by code that still holds."""
+        if key not in self._done and self.store.is_there(self.cells[key]):
+            self._done.add(key)
+        return key in self._done
 
     def learn(self, key: str) -> float | None:
-        """The seconds that a result took, which tell the speed of this machine; None where its
-        record has none.
+        """Return the seconds that a result took, which tell the speed of this machine.
+
+        None where its record has none.
         """
-        took = self.store.noted(self.store.root / key / "provenance.json").get("seconds")
-        took = took.get("whole notebook") if isinstance(took, dict) else took
-        if not isinstance(took, int | float) or not 0 <= took < LONGEST:
+        seconds = self.store.noted(self.store.root / key / "provenance.json").get("seconds")
+        if isinstance(seconds, dict):
+            seconds = seconds.get("whole notebook")
+        if not isinstance(seconds, int | float) or not 0 <= seconds < LONGEST:
             return None
-        self._took, self._estimated = self._took + took, self._estimated + self._seconds[key]
-        return took
+        self._took += seconds
+        self._estimated += self._seconds[key]
+        return seconds
 
     def state(self) -> State:
+        """Return how far they are."""
         missing = [key for key in self.cells if not self.is_done(key)]
         running = {key: since for key in missing if (since := self._since(key))}
-        left = (
-            sum(self._seconds[key] for key in missing)
-            * self._took
-            / self._estimated
-            / n_workers(len(missing) or 1)
-        )
-        return State(len(self.cells), len(self.cells) - len(missing), running, left)
+        estimated = sum(self._seconds[key] for key in missing)
+        speed = self._estimated / self._took
+        seconds_left = estimated / speed / n_workers(len(missing) or 1)
+        return State(len(self.cells), len(self.cells) - len(missing), running, seconds_left)
 
     def _since(self, key: str) -> float | None:
-        """When the building of a cell began; None for a folder that a killed process left, whose
-        lock is free.
+        """Return when the building of a cell began.
+
+        None for a folder that a killed process left, whose lock is free.
         """
         with suppress(FileNotFoundError), open(self.store.root / "locks" / key) as file:
             try:
@@ -103,67 +121,84 @@ class Results:
 
 
 class Progress(ExitStack):
-    """Shows a run: `build_all` calls it. Live on a terminal, else a line a minute; what is computed
-    goes to the log.
+    """Shows a run, as `build_all` calls it: live on a terminal, else a line a minute.
+
+    What is computed goes to the log.
+
+    Parameters
+    ----------
+    store
+        Where cells are kept.
+    cells
+        What is asked for.
+    folder
+        Of the run, under outputs/.
     """
 
     def __init__(self, store: Store, cells: Sequence[Cell], folder: Path):
         super().__init__()
-        self.results, self.folder, self.live, self.shown = (
-            Results(store, cells),
-            folder,
-            None,
-            time.time(),
-        )
+        self.results = Results(store, cells)
+        self.folder = folder
+        self.live = None
+        self.shown = time.time()
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
+        """Begin to show it."""
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             from rich.console import Console
             from rich.live import Live
 
             # a console of its own: the shared one keeps what stdout was when a library first used
             # it
-            self.live = self.enter_context(
-                Live(console=Console(), auto_refresh=False, transient=True)
-            )
+            live = Live(console=Console(), auto_refresh=False, transient=True)
+            self.live = self.enter_context(live)
         return self
 
     def __call__(self, running: list[Job], ended: Job | None) -> None:
-        if ended and (took := self.results.learn(ended.cell.key)) is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            what = " ".join(ended.cell.title().split())
-            row = (
-                time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-                f"{took:.3f}",
-                str(ended.worker),
-                ended.cell.key,
-                what,
-            )
-            with open(self.folder / LOG, "a", encoding="utf-8") as file:
-                rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
-                file.writelines("\t".join(row) + "\n" for row in rows)
+        """Show what is running, and log what has ended."""
+        if ended:
+            self._log(ended)
         if self.live:
             self.live.update(self._drawn(running), refresh=True)
         elif time.time() - self.shown >= MINUTE:
             self.shown = time.time()
-            named = (f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running)
-            print(f"{self.results.state()}: {', '.join(named)}".rstrip(": "), flush=True)
+            named = [f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running]
+            line = f"{self.results.state()}: {', '.join(named)}"
+            print(line.rstrip(": "), flush=True)
 
-    def _drawn(self, running: list[Job]):
-        """Results done and time left; a row a worker; the pages that are ready."""
+    def _log(self, ended: Job) -> None:
+        """Add a line to the log, if the result's record says how long it took."""
+        seconds = self.results.learn(ended.cell.key)
+        if seconds is None:
+            return
+        finished = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        what = " ".join(ended.cell.title().split())
+        row = (finished, f"{seconds:.3f}", str(ended.worker), ended.cell.key, what)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / LOG, "a", encoding="utf-8") as file:
+            is_new = os.fstat(file.fileno()).st_size == 0
+            for fields in (COLUMNS, row) if is_new else (row,):
+                file.write("\t".join(fields) + "\n")
+
+    def _drawn(self, running: list[Job]) -> "Group":
+        """Return results done and time left; a row a worker; the pages that are ready."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        state, bar = self.results.state(), Table.grid(padding=(0, 2))
+        state = self.results.state()
+        bar = Table.grid(padding=(0, 2))
         bar.add_row(ProgressBar(state.results, state.done, width=30), Text(str(state)))
         lines = [bar]
         for job in sorted(running, key=lambda job: job.worker):
-            line = f"worker {job.worker}  {lasting(time.time() - job.since):>6}  {job.cell.title()}"
+            since = lasting(time.time() - job.since)
+            line = f"worker {job.worker}  {since:>6}  {job.cell.title()}"
             lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
-        pages, index = len(list(self.folder.glob("[0-9][0-9]_*.html"))), self.folder / "index.html"
-        if pages and index.is_file():
-            ready = f"{pages} page{'s' * (pages > 1)} ready: "
-            lines.append(Text.assemble(ready, (os.path.relpath(index), f"link {index.as_uri()}")))
+        n_pages = len(list(self.folder.glob("[0-9][0-9]_*.html")))
+        index = self.folder / "index.html"
+        if n_pages and index.is_file():
+            ready = f"{n_pages} page ready: " if n_pages == 1 else f"{n_pages} pages ready: "
+            link = (os.path.relpath(index), f"link {index.as_uri()}")
+            lines.append(Text.assemble(ready, link))
         return Group(*lines)
