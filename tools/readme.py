@@ -37,7 +37,7 @@ from interextra.claims.verdicts import (
 )
 from interextra.cli import main
 from interextra.site.parameters import notebooks, repository_root
-from interextra.stats.effects import spelled
+from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
 from interextra.world.generate import generate_mini
 

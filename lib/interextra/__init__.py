@@ -34,7 +34,9 @@ _DEFINITIONS = {
     "splits.split": ["REGIMES"],
     "own.probe": ["probe"],
     "splits.resttest": ["in_regimes"],
-    "stats.effects": ["across", "effects", "shown", "tests", "with_interval"],
+    "stats.effects": ["across", "effects", "shown"],
+    "stats.tests": ["tests"],
+    "stats.formatting": ["with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
     "models.search.run": [

@@ -23,7 +23,7 @@ from matplotlib.patches import Patch, Rectangle
 from pandas import DataFrame
 
 from interextra.models.architectures import architectures
-from interextra.stats.effects import drawn_over
+from interextra.stats.formatting import drawn_over
 from interextra.store.errors import InputError
 
 Names = str | list[str]  # of columns; "" is none

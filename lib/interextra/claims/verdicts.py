@@ -25,25 +25,12 @@ from pydantic import BaseModel
 from scipy import special, stats
 
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.stats.bootstrap import interval, ratio, simultaneous
 from interextra.stats.correlation import fisher_z
-from interextra.stats.effects import (
-    DRAWN,
-    DRAWS,
-    LEAST_QUERIES,
-    ONE_TRAINING,
-    QUERIES,
-    TRAININGS,
-    Effects,
-    across,
-    detectable,
-    effects,
-    holm,
-    interval,
-    outside,
-    ratio,
-    simultaneous,
-    spelled,
-)
+from interextra.stats.effects import DRAWN, DRAWS, Effects, across, effects
+from interextra.stats.formatting import spelled
+from interextra.stats.tests import LEAST_QUERIES, detectable, holm, outside
+from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
 from interextra.store.errors import InputError, offenders
 
 FILE = Path(__file__).with_name("claims.yaml")

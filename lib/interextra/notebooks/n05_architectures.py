@@ -9,8 +9,9 @@ import pandas as pd
 
 from interextra.notebooks import plans
 from interextra.splits.split import REGIMES
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import correlations
-from interextra.stats.effects import Effects, interval
+from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
 NOTEBOOK = "05_architecture_comparison"

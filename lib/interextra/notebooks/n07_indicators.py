@@ -23,8 +23,9 @@ from interextra.models.architectures import architectures
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.notebooks import n04_shifts as shifts
 from interextra.notebooks import plans
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import kendall_within
-from interextra.stats.effects import DRAWN, Effects, effects, interval
+from interextra.stats.effects import DRAWN, Effects, effects
 from interextra.store.errors import InputError
 
 NOTEBOOK = "07_indicators"

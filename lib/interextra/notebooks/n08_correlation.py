@@ -20,6 +20,7 @@ from interextra.notebooks import plans
 from interextra.notebooks.n06_pretraining import start_in
 from interextra.papers import published, published_models
 from interextra.splits.split import REGIMES
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import (
     METHODS,
     correlations,
@@ -28,7 +29,8 @@ from interextra.stats.correlation import (
     steiger,
     stretched_z,
 )
-from interextra.stats.effects import DRAWN, Effects, effects, holm, interval
+from interextra.stats.effects import DRAWN, Effects, effects
+from interextra.stats.tests import holm
 from interextra.store.errors import InputError, offenders
 
 NOTEBOOK = "08_beir_correlation"

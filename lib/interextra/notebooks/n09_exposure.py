@@ -25,7 +25,8 @@ from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.notebooks import plans
 from interextra.splits import attributes
 from interextra.splits.shift import Shift, in_domain, read_shift
-from interextra.stats.effects import Effects, effects, interval, ratio
+from interextra.stats.bootstrap import interval, ratio
+from interextra.stats.effects import Effects, effects
 from interextra.store import Cell, Store, write_json
 
 NOTEBOOK = "09_negative_exposure"

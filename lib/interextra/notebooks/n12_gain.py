@@ -19,7 +19,9 @@ from interextra.own import probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift, read_shift
-from interextra.stats.effects import Effects, detectable, effects, interval, ratio
+from interextra.stats.bootstrap import interval, ratio
+from interextra.stats.effects import Effects, effects
+from interextra.stats.tests import detectable
 from interextra.store import InputError
 
 NOTEBOOK = "12_your_own_retriever"

@@ -38,7 +38,7 @@ from interextra.own.given import (
 )
 from interextra.own.options import refuse_numbers
 from interextra.splits.split import Split
-from interextra.stats.effects import detectable
+from interextra.stats.tests import detectable
 from interextra.store import Cell, InputError, Store, offenders
 
 DEPTH, RERANKED, BLOCK = (

@@ -15,15 +15,9 @@ from interextra.measures.evaluate import worse
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.given import MODEL, Given
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import (
-    DRAWS,
-    Effects,
-    detectable,
-    drawn_over,
-    effects,
-    shown,
-    with_interval,
-)
+from interextra.stats.effects import DRAWS, Effects, effects, shown
+from interextra.stats.formatting import drawn_over, with_interval
+from interextra.stats.tests import detectable
 from interextra.store import InputError, write_text
 
 GROUPS = ("all", "near half", "far half")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from interextra.stats.effects import interval, ratio, seed_of
+from interextra.stats.bootstrap import interval, ratio, seed_of
 from interextra.store.errors import InputError, offenders
 
 METHODS = ("Spearman", "Kendall", "Pearson")

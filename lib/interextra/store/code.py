@@ -81,8 +81,8 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
 
     `names`: `module`, which stands for all of it, or `module:definition`.
 
-    >>> list(behind(("interextra.store.files:digest",))), list(behind(("interextra.stats.effects:ratio",)))
-    ([], ['interextra.stats.effects:ratio', 'numpy'])
+    >>> list(behind(("interextra.store.files:digest",))), list(behind(("interextra.stats.bootstrap:ratio",)))
+    ([], ['interextra.stats.bootstrap:ratio', 'numpy'])
     """
     found: dict[str, str] = {}
     todo = [(module, name) for module, _, name in (name.partition(":") for name in names)]
