@@ -1,86 +1,220 @@
-"""Values per query, tidy, as arrays paired by query_id."""
+"""From tidy values to arrays that are paired by query_id, and what is known of the models behind.
+
+*Tidy values* have a row a run, query and measure, with query_id, value and, where there is
+something to say, seed (of the training), left_out (which of several models of a system a row is
+of), unit (what is drawn together) and trained (the name of the trained model).
+"""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from interextra.stats.trainings import _is_folded, _Models, _models
+from interextra.stats.bootstrap import ratio
 from interextra.store.errors import InputError, offenders
 
+Key = tuple[Hashable, ...]  # the labels of a group of rows
+Names = Mapping[tuple[int, int], Key]  # of the trained models of each side and model
 
-def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
-    return iter(frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)])
+
+class Models(NamedTuple):
+    """The single models behind the values of a group; each is trained once or several times."""
+
+    squares: float  # of the deviations of single trainings from the mean of their model
+    counted: int  # degrees of freedom in `squares`: a model on both sides counts twice
+    freedom: Mapping[Key, int]  # name of each trained model → its trainings beyond the first
+    shares: np.ndarray  # float[n_sides], sum of squared weights of the models; 1: a single model
+    is_trained: bool  # and named
+
+    @property
+    def names(self) -> frozenset[Key]:
+        """What the models are called, whatever queries they were measured on."""
+        return frozenset(self.freedom)
+
+    @property
+    def variance(self) -> float:
+        """Between the trainings of a model."""
+        return self.squares / self.counted
+
+
+class Paired(NamedTuple):
+    """The values of a group; queries and units stand in the order of their ids."""
+
+    values: np.ndarray  # float[n_queries, n_trainings, n_sides], repeats averaged
+    units: np.ndarray  # int[n_queries], place of each query's unit
+    unit_ids: tuple[str, ...]
+    models: Models
+
+    @property
+    def sides(self) -> np.ndarray:
+        """Means over trainings, float[n_queries, n_sides]."""
+        return self.values.mean(axis=1)
+
+
+class Coded(NamedTuple):
+    """Values float[n] and their labels as numbers int[n], the place among all labels of a kind."""
+
+    query: np.ndarray
+    side: np.ndarray
+    training: np.ndarray  # among those of its side
+    model: np.ndarray
+    value: np.ndarray
+
+    def ordered(self) -> "Coded":
+        """Return the values by query, side, training, model and size."""
+        order = np.lexsort(self[::-1])
+        return Coded(*(column[order] for column in self))
+
+
+def grouped(frame: pd.DataFrame, labels: Sequence[str]) -> Iterator[tuple[Key, pd.DataFrame]]:
+    """Yield the rows that share these labels, with the labels; all rows where there are none."""
+    if labels:
+        yield from frame.groupby(list(labels), sort=False, dropna=False)
+    else:
+        yield (), frame
+
+
+def paired(rows: pd.DataFrame, on: str | None, sides: Sequence[object], key: Key) -> Paired:
+    """Return the values of a group of rows, paired by query_id, whatever the order of the rows.
+
+    Parameters
+    ----------
+    rows : tidy values, all of one system and measure.
+    on : the column that tells the sides apart; None: there is one side only.
+    sides : the values of `on`, in the order of the sides.
+    key : the labels of the group: they name its models where no column does.
+
+    Raises
+    ------
+    InputError
+        A value is missing, or a query lacks a side or a training, or has several units.
+    """
+    missing = rows["value"].isna()
+    if missing.any():
+        names = offenders(rows.loc[missing, "query_id"].unique())
+        raise InputError(f"effects: no value for query {names}")
+    query, query_ids = _codes(rows["query_id"])
+    coded = _coded(rows, on, sides, query)
+    shape = (len(query_ids), int(coded.training.max()) + 1, max(1, len(sides)))
+    names_of_models = _names_of_models(rows, coded, key)
+
+    coded = coded.ordered()  # values of one query are added up in one order
+    places = (coded.query, coded.training, coded.side)
+    counts = _totals(places, shape)
+    incomplete = (counts == 0).any(axis=(1, 2))
+    if incomplete.any():
+        alone = offenders([query_ids[place] for place in np.flatnonzero(incomplete)])
+        raise InputError(f"effects: query {alone} lacks a side or a training; measure all alike")
+    weights = 1 / counts[places] / len(query_ids)  # of each value in the mean of its side
+    models = _models(coded, weights, names_of_models, is_named="trained" in rows)
+    units, unit_ids = _units(rows, query_ids)
+    values = _totals(places, shape, coded.value) / counts
+    return Paired(values, units, unit_ids, models)
 
 
 def _codes(labels: Iterable) -> tuple[np.ndarray, list[str]]:
-    """Place of each label, as text, among all of them in order."""
+    """Return the place of each label, as text, among all of them in order, and these."""
     codes, names = pd.factorize(pd.Series(labels, dtype=object).astype(str), sort=True)
     return codes, list(names)
 
 
-class _Part(NamedTuple):
-    """What was measured of a group and stratum; queries and units stand in the order of their ids,
-    repeats averaged.
-    """
-
-    values: np.ndarray  # float[n_queries, n_trainings, n_sides]
-    units: np.ndarray  # int[n_queries], place of each query's unit
-    unit_ids: tuple[str, ...]
-    models: _Models
-
-
-def _part(rows: pd.DataFrame, on: str | None, sides: tuple, key: tuple) -> _Part:
-    """The values of the group and stratum with this key, paired by query_id."""
-    if rows["value"].isna().any():
-        raise InputError(
-            f"effects: no value for query {offenders(rows['query_id'][rows['value'].isna()].unique())}"
-        )
-    side = pd.Index(sides).get_indexer(rows[on]) if on else np.zeros(len(rows), np.int64)
-    query, query_ids = _codes(rows["query_id"])
-    model, _ = _codes(rows["left_out"]) if _is_folded(rows) else (np.zeros(len(rows), np.int64), [])
+def _coded(
+    rows: pd.DataFrame,
+    on: str | None,
+    sides: Sequence[object],
+    query: np.ndarray,
+) -> Coded:
+    """Return the values of some rows and their labels as numbers."""
+    side = model = np.zeros(len(rows), np.int64)
+    if on:
+        side = pd.Index(sides).get_indexer(rows[on])
+    if _is_folded(rows):
+        model, _ = _codes(rows["left_out"])
     training = _trainings(rows, side)
-    # values of one query are added up in one order, whatever that of the rows
-    order = np.lexsort((rows["value"].to_numpy(float), model, training, side, query))
-    side, query, model, training = side[order], query[order], model[order], training[order]
-    value = rows["value"].to_numpy(float)[order]
-    shape = (len(query_ids), int(training.max()) + 1, max(1, len(sides)))
-    place = np.ravel_multi_index((query, training, side), shape)
-    counts = np.bincount(place, minlength=math.prod(shape)).reshape(shape)
-    if not counts.all():
-        alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
-        raise InputError(
-            f"effects: query {offenders(alone)} lacks a side or a training; measure all alike"
-        )
-    values = np.bincount(place, value, minlength=math.prod(shape)).reshape(shape) / counts
-    weight = 1 / counts.ravel()[place] / len(query_ids)  # of each value in the mean of its side
-    trained = rows["trained"].fillna("").to_numpy(object)[order] if "trained" in rows else None
-    models = _models(
-        np.stack([side, model, training]), value, weight, trained, (key, _is_folded(rows))
-    )
-    return _Part(values, *_units(rows, query_ids), models)
+    return Coded(query, side, training, model, rows["value"].to_numpy(float))
+
+
+def _is_folded(rows: pd.DataFrame) -> bool:
+    """Return whether the rows are of several models, each trained without a part of the queries."""
+    return "left_out" in rows and bool(rows["left_out"].notna().all())
 
 
 def _trainings(rows: pd.DataFrame, side: np.ndarray) -> np.ndarray:
-    """Number of each row's training among those of its side, int[n]; they may have other seeds on
-    each side.
-    """
+    """Return the number of each row's training among those of its side, which has its own seeds."""
     training = np.zeros(len(rows), np.int64)
-    for here in np.unique(side) if "seed" in rows else ():
-        training[side == here] = _codes(rows["seed"][side == here])[0]
+    if "seed" in rows:
+        for number in np.unique(side):
+            is_here = side == number
+            training[is_here], _ = _codes(rows["seed"][is_here])
     return training
 
 
-def _units(rows: pd.DataFrame, query_ids: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Place of the unit of each query, and the names of the units; a query is its own unit where
-    none is named.
-    """
+def _units(rows: pd.DataFrame, query_ids: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the place of each query's unit, and the units; a query without one is its own."""
     if "unit" not in rows:
         return np.arange(len(query_ids)), tuple(query_ids)
-    named = rows[["query_id", "unit"]].astype(str).drop_duplicates().sort_values("query_id")
-    if len(twice := named.loc[named["query_id"].duplicated(), "query_id"].unique()):
-        raise InputError(f"effects: query {offenders(twice)} has several units; give it one")
-    units, unit_ids = _codes(named["unit"])
+    unit_of = rows[["query_id", "unit"]].astype(str).drop_duplicates().sort_values("query_id")
+    is_repeated = unit_of["query_id"].duplicated()
+    if is_repeated.any():
+        names = offenders(unit_of.loc[is_repeated, "query_id"].unique())
+        raise InputError(f"effects: query {names} has several units; give it one")
+    units, unit_ids = _codes(unit_of["unit"])
     return units, tuple(unit_ids)
+
+
+def _totals(
+    places: tuple[np.ndarray, ...],
+    shape: tuple[int, ...],
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the sums of weights, or counts, in the cells of a table of this shape."""
+    cells = np.ravel_multi_index(places, shape)
+    return np.bincount(cells, weights, minlength=math.prod(shape)).reshape(shape)
+
+
+def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
+    """Return the names of the trained models of each side and model; of the untrained none.
+
+    Where nobody named them, each group has models of its own: one a side, or, where they were
+    trained without a part of the queries, the same ones on both sides.
+    """
+    labels = pd.DataFrame({"side": coded.side, "model": coded.model})
+    if "trained" in rows:
+        labels["name"] = rows["trained"].fillna("").to_numpy(object)
+        return {
+            pair: tuple(sorted(set(names) - {""}))
+            for pair, names in labels.groupby(["side", "model"])["name"]
+        }
+    trainings = range(coded.training.max() + 1)
+    names_of_models = {}
+    for side, model in labels.drop_duplicates().itertuples(index=False, name=None):
+        owner = (key, "both sides" if _is_folded(rows) else side, model)
+        names_of_models[side, model] = tuple((owner, training) for training in trainings)
+    return names_of_models
+
+
+def _models(coded: Coded, weights: np.ndarray, names_of_models: Names, is_named: bool) -> Models:
+    """Return what the trainings of the single models tell, of values with weights in their side."""
+    places = (coded.side, coded.model, coded.training)
+    shape = tuple(int(place.max()) + 1 for place in places)
+    counts = _totals(places, shape)
+    means = ratio(_totals(places, shape, coded.value), counts)  # NaN: no such model on this side
+    shares = _totals(places, shape, weights)[..., 0]
+    pairs = [tuple(pair) for pair in np.argwhere(counts[..., 0] > 0).tolist()]
+    trained = [pair for pair in pairs if names_of_models[pair]]
+    squares = []
+    freedom = {}
+    for pair in trained:
+        deviations = means[pair] - means[pair].mean()
+        squares.append(float(deviations @ deviations))
+        names = names_of_models[pair]
+        freedom[names] = len(names) - 1
+    return Models(
+        squares=math.fsum(squares),
+        counted=(shape[2] - 1) * len(trained),
+        freedom=freedom,
+        shares=(shares**2).sum(axis=1),
+        is_trained=is_named and bool(trained),
+    )

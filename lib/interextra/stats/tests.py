@@ -1,4 +1,4 @@
-"""Tests of paired values, of draws, and of families of p-values."""
+"""Tests: of paired values, of equivalence, of families of p-values, and what a design can detect."""
 
 from collections.abc import Sequence
 
@@ -7,38 +7,13 @@ import pandas as pd
 from scipy import stats
 
 from interextra.stats.bootstrap import varies
-from interextra.stats.pairing import _grouped, _part
+from interextra.stats.pairing import grouped, paired
 
+# Fewer queries (or units of them) decide nothing: no verdict, no test of equivalence
+LEAST_QUERIES = 10
+N_FLIPS = 9999  # resamples of a permutation test
+FLIPS_AT_ONCE = 4_000_000  # values of a block of resamples
 TESTED = ["p_value", "p_permutation", "p_equivalent", "cohen_d", "worse", "better", "n_queries"]
-LEAST_QUERIES = (
-    10  # fewer queries (or units of them) decide nothing: no verdict, no test of equivalence
-)
-
-
-def _paired_t(pair: np.ndarray) -> float:
-    """Two-sided p-value of the paired t-test of columns float[n, 2]; 1 where all pairs are equal,
-    NaN for one query.
-    """
-    difference = pair[:, 1] - pair[:, 0]
-    if len(difference) < 2:
-        return float("nan")
-    return (
-        1.0
-        if np.allclose(difference, 0, atol=1e-12)
-        else float(stats.ttest_1samp(difference, 0).pvalue)
-    )
-
-
-def _permuted(difference: np.ndarray, seed: int) -> float:
-    """p-value of the permutation test of a mean difference float[n_queries] (sign flips)."""
-    flips = {
-        "permutation_type": "samples",
-        "n_resamples": 9999,
-        "batch": max(1, 4_000_000 // len(difference)),
-    }
-    return float(
-        stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips).pvalue
-    )
 
 
 def tests(
@@ -49,65 +24,132 @@ def tests(
     margin: float = 0.05,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Is the difference real, how large is it, and is a loss beyond the margin excluded? One row a
-    group.
+    """Return whether the difference is real, how large it is, and whether a loss is excluded.
 
-    Returns DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]:
-    paired t-test, permutation test (sign flips), two one-sided t-tests against plus and minus
-    `margin` times the mean of the first side, mean difference in standard deviations, queries with
-    a lower and with a higher value on the second side. Undefined (NaN): all of one query;
-    p_equivalent of fewer than LEAST_QUERIES; and where all queries differ by the same,
-    p_equivalent, and cohen_d unless they do not differ.
+    Parameters
+    ----------
+    values : tidy values.
+    by : labels that make a group.
+    on, sides : the label that tells the two sides apart, and its two values.
+    margin : of a loss, as a share of the mean of the first side.
+    seed : of the permutation test.
+
+    Returns
+    -------
+    DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]
+        A row a group: paired t-test, permutation test (sign flips), two one-sided t-tests against
+        plus and minus the margin, mean difference in standard deviations, queries with a lower and
+        with a higher value on the second side. Undefined (NaN): all of one query; p_equivalent of
+        fewer than LEAST_QUERIES; and where all queries differ by the same, p_equivalent, and
+        cohen_d unless they do not differ.
     """
     rows = []
-    for key, part in _grouped(values[values[on].isin(sides)], list(by)):
-        pair = _part(part, on, sides, key).values.mean(axis=1)  # [n_queries, 2]
-        difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
-        differs = not np.allclose(difference, 0, atol=1e-12)
-        spread = difference.std(ddof=1) if len(pair) > 1 else 0.0
-        permuted, equivalent = np.nan, np.nan
-        cohen_d = np.nan if differs or len(pair) < 2 else 0.0
-        if len(pair) > 1:
-            permuted = _permuted(difference, seed) if differs else 1.0
-        if spread > 1e-12:
-            cohen_d = difference.mean() / spread
-        if spread > 1e-12 and len(pair) >= LEAST_QUERIES:
-            sided = ((-bound, "greater"), (bound, "less"))
-            equivalent = max(
-                stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided
-            )
-        counts = (difference < 0).sum(), (difference > 0).sum(), len(pair)
-        rows.append((*key, _paired_t(pair), permuted, equivalent, cohen_d, *counts))
+    measured = values[values[on].isin(sides)]
+    for key, part in grouped(measured, by):
+        pairs = paired(part, on, sides, key).sides
+        difference = pairs[:, 1] - pairs[:, 0]
+        bound = margin * pairs[:, 0].mean()
+        row = dict(zip(by, key, strict=True))
+        row["p_value"] = paired_t(pairs)
+        row["p_permutation"] = _permutation_test(difference, seed)
+        row["p_equivalent"] = _equivalence_test(difference, bound)
+        row["cohen_d"] = _cohen_d(difference)
+        row["worse"] = (difference < 0).sum()
+        row["better"] = (difference > 0).sum()
+        row["n_queries"] = len(pairs)
+        rows.append(row)
     return pd.DataFrame(rows, columns=[*by, *TESTED])
 
 
-def outside(draws: np.ndarray, margin: float) -> float:
-    """p-value of two one-sided tests of an effect within plus and minus `margin`, by its draws
-    float[n_boot].
+def paired_t(pairs: np.ndarray) -> float:
+    """Return the two-sided p-value of the paired t-test of the columns of float[n, 2].
 
-    The larger share of the draws at or beyond an end, which counts one draw more, as a bootstrap
-    never shows 0. NaN for draws that are undefined or all alike.
+    1 where all pairs are equal, NaN for one query.
+    """
+    difference = pairs[:, 1] - pairs[:, 0]
+    if len(difference) < 2:
+        return float("nan")
+    if _is_zero(difference):
+        return 1.0
+    return float(stats.ttest_1samp(difference, 0).pvalue)
+
+
+def _permutation_test(difference: np.ndarray, seed: int) -> float:
+    """Return the p-value of the permutation test of a mean difference (sign flips)."""
+    if len(difference) < 2:
+        return float("nan")
+    if _is_zero(difference):
+        return 1.0
+    test = stats.permutation_test(
+        (difference,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=N_FLIPS,
+        batch=max(1, FLIPS_AT_ONCE // len(difference)),
+        rng=seed,
+    )
+    return float(test.pvalue)
+
+
+def _equivalence_test(difference: np.ndarray, bound: float) -> float:
+    """Return the p-value of two one-sided t-tests of a mean difference within ± the bound."""
+    if len(difference) < LEAST_QUERIES or not _is_spread(difference):
+        return float("nan")
+    above = stats.ttest_1samp(difference, -bound, alternative="greater")
+    below = stats.ttest_1samp(difference, bound, alternative="less")
+    return max(above.pvalue, below.pvalue)
+
+
+def _cohen_d(difference: np.ndarray) -> float:
+    """Return a mean difference in standard deviations."""
+    if _is_spread(difference):
+        return difference.mean() / difference.std(ddof=1)
+    if len(difference) > 1 and _is_zero(difference):
+        return 0.0
+    return float("nan")
+
+
+def _is_zero(difference: np.ndarray) -> bool:
+    """Return whether no query differs by more than rounding does."""
+    return np.allclose(difference, 0, atol=1e-12)
+
+
+def _is_spread(difference: np.ndarray) -> bool:
+    """Return whether queries differ by more or less than others."""
+    return len(difference) > 1 and difference.std(ddof=1) > 1e-12
+
+
+def outside(draws: np.ndarray, margin: float) -> float:
+    """Return the p-value of two one-sided tests of an effect within plus and minus a margin.
+
+    By the draws float[n_boot] of the effect: the larger share of them at or beyond an end, which
+    counts one draw more, as a bootstrap never shows 0. NaN for draws that are undefined or all
+    alike.
     """
     if not varies(draws):
         return float("nan")
-    beyond = max((draws <= -margin).sum(), (draws >= margin).sum())
-    return float((beyond + 1) / (len(draws) + 1))
+    n_beyond = max((draws <= -margin).sum(), (draws >= margin).sum())
+    return float((n_beyond + 1) / (len(draws) + 1))
 
 
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """The smallest effect told from none with 80 % power, by the ends of an interval and a standard
-    error.
+    """Return the smallest effect told from none with 80 % power.
+
+    By the ends of an interval and a standard error.
     """
     return (high - low) / 2 + stats.norm.ppf(0.8) * error
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values; NaN is no test of the family. (statsmodels' collects the garbage of
-    the process.)
+    """Return Holm's adjusted p-values; NaN is no test of the family.
+
+    As statsmodels' `multipletests`, which collects the garbage of the whole process at each call.
     """
     adjusted = np.asarray(p_values, float).copy()
-    order = np.argsort(adjusted)[: np.isfinite(adjusted).sum()]  # NaN is last
-    adjusted[order] = np.minimum(
-        np.maximum.accumulate(adjusted[order] * np.arange(len(order), 0, -1)), 1
-    )
+    n_tests = np.isfinite(adjusted).sum()
+    order = np.argsort(adjusted)[:n_tests]  # NaN is last
+    factors = np.arange(n_tests, 0, -1)
+    largest_so_far = np.maximum.accumulate(adjusted[order] * factors)
+    adjusted[order] = np.minimum(largest_so_far, 1)
     return adjusted
