@@ -87,7 +87,8 @@ class Effects(pd.DataFrame):
             drawn = drawn * 3
         column_of = dict(zip(("first", "second", "effect"), columns, strict=True))
         biases = [0.0] * len(table) if bias is None else bias
-        draws = [Draws(tuple(by), column_of, *row) for row in zip(*drawn, biases, strict=True)]
+        rows = zip(*drawn, biases, strict=True)
+        draws = [Draws(tuple(by), column_of, *row) for row in rows]
         return cls(table.assign(**{DRAWS: draws}))
 
     def drawn(self, what: str = "effect") -> np.ndarray:
@@ -181,7 +182,8 @@ class Effects(pd.DataFrame):
                 "add to `on` the columns that tell them apart"
             )
         theirs = published[[*on, *THEIRS]]
-        merged = pd.DataFrame(self[on]).merge(theirs, how="left", on=on).set_axis(self.index)
+        merged = pd.DataFrame(self[on]).merge(theirs, how="left", on=on)
+        merged.index = self.index
         verdicts = _verdicts(
             self._estimates(), self["low"], self["high"], merged["scaled"], merged["rounding"]
         )
@@ -270,54 +272,49 @@ def effects(
     by = list(by)
     if family is None:
         family = [name for name in by if name == "measure"]
-    _refuse(values, by, on, sides, effect, strata, family)
+    _refuse_columns(values, [*by, on, strata], family, by)
+    _refuse_sides(on, sides, effect)
     if on:
         values = values[values[on].isin(sides)]
     if values.empty:
         measured = offenders(sides) or "any run"
         raise InputError(f"effects: no values of {measured}; nothing was measured")
-
     labels = [*by, strata] if strata else by
     parts = {key: paired(rows, on, sides, key) for key, rows in grouped(values, labels)}
     strata_of = _resampled_strata(parts, labels, seed, n_boot, has_strata=bool(strata))
-    groups: dict[Key, list[Key]] = {}
-    for key in parts:
-        groups.setdefault(key[: len(by)], []).append(key)
-    names = [str(side) for side in sides] or ["mean"]
+    columns = [str(sides[0]), str(sides[1]), effect] if on else ["mean", "mean", effect]
     rows, drawn, biases = [], [], []
-    for group, keys in groups.items():
-        group_strata = [strata_of[key] for key in sorted(keys, key=str)]
-        first, second, change = _combined(group_strata, effect)
+    for group, group_strata in _groups(strata_of, len(by)).items():
+        estimates = _combined(group_strata, effect)
         row = dict(zip(by, group, strict=True))
-        row[names[0]] = first.estimate
-        row[names[-1]] = second.estimate
-        row[effect] = change.estimate
-        row["low"], row["high"] = interval(change.draws)
+        row |= {name: each.value for name, each in zip(columns, estimates, strict=True)}
+        row["low"], row["high"] = interval(estimates[-1].draws)
         if on:
             row["p_value"] = np.nan if strata else paired_t(parts[group].sides)
         rows.append(row | _counts(group_strata))
-        drawn.append((first.draws, second.draws, change.draws))
-        biases.append(change.bias)
+        drawn.append([each.draws for each in estimates])
+        biases.append(estimates[-1].bias)
     table = pd.DataFrame(rows)
     if on:
-        families = table.groupby(list(family) or np.zeros(len(table)), dropna=False)["p_value"]
-        place = table.columns.get_loc("p_value") + 1
-        table.insert(place, "p_holm", families.transform(holm))
-    columns = [names[0], names[-1], effect]
+        _insert_p_holm(table, family)
     return Effects.of(table, by, columns, *zip(*drawn, strict=True), bias=biases)
 
 
-def _refuse(
+def _insert_p_holm(table: pd.DataFrame, family: Sequence[str]) -> None:
+    """Insert Holm's p-values behind the p-values of a table, adjusted within families of rows."""
+    families = list(family) or np.zeros(len(table))
+    adjusted = table.groupby(families, dropna=False)["p_value"].transform(holm)
+    table.insert(table.columns.get_loc("p_value") + 1, "p_holm", adjusted)
+
+
+def _refuse_columns(
     values: pd.DataFrame,
-    by: Sequence[str],
-    on: str | None,
-    sides: tuple,
-    effect: str,
-    strata: str | None,
+    labels: Sequence[str | None],
     family: Sequence[str],
+    by: Sequence[str],
 ) -> None:
-    """Refuse what `effects` cannot compute; what is wrong with single values is seen later."""
-    wanted = [*by, *filter(None, [on, strata]), "query_id", "value"]
+    """Refuse values without some of these labels, and a family by labels that no row has."""
+    wanted = [name for name in labels if name] + ["query_id", "value"]
     absent = [name for name in wanted if name not in values]
     if absent:
         there = ", ".join(map(str, values.columns))
@@ -326,6 +323,10 @@ def _refuse(
     if strange:
         names, there = offenders(strange), ", ".join(by)
         raise InputError(f"effects: family: {names} is no label of a row; there are {there}")
+
+
+def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:
+    """Refuse an unknown effect, and one that is not between two sides where it must be."""
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
     has_two_sides = len(sides) == len(set(sides)) == 2
@@ -359,10 +360,10 @@ class _Stratum(NamedTuple):
         return len(self.part.unit_ids)
 
 
-class _Drawn(NamedTuple):
+class _Estimate(NamedTuple):
     """An estimate and its draws."""
 
-    estimate: float
+    value: float
     draws: np.ndarray  # float[n_boot]
     bias: float  # what resampling queries shifts the estimate by, as it does a ratio of means
 
@@ -387,6 +388,14 @@ def _resampled_strata(
     return strata
 
 
+def _groups(strata_of: Mapping[Key, _Stratum], n_labels: int) -> dict[Key, list[_Stratum]]:
+    """Return the strata of each group, which so many labels name; its strata are in one order."""
+    groups = {key[:n_labels]: [] for key in strata_of}
+    for key in sorted(strata_of, key=str):
+        groups[key[:n_labels]].append(strata_of[key])
+    return groups
+
+
 def _resampled(
     parts: Mapping[Key, Paired],
     seed: int,
@@ -407,7 +416,8 @@ def _resampled(
         units = parts[keys[0]].units
         tables = [parts[key].values.reshape(len(units), -1) for key in keys]
         own_seed = _seed_of_stratum(seed, unit_ids, stratum)
-        for key, means in zip(keys, resampled_means(tables, units, own_seed, n_boot), strict=True):
+        means_of_tables = resampled_means(tables, units, own_seed, n_boot)
+        for key, means in zip(keys, means_of_tables, strict=True):
             _, n_trainings, n_sides = parts[key].values.shape
             resampled[key] = means.reshape(n_boot, n_trainings, n_sides).mean(axis=1)
     return resampled
@@ -438,13 +448,14 @@ def _drawn_noise(
     _, n_trainings, n_sides = part.values.shape
     if not noise.freedom:
         return np.zeros((n_boot, n_sides))
-    random = np.random.default_rng(seed_of(seed, [repr(tuple(map(str, key)))]))
+    name = repr(tuple(map(str, key)))
+    random = np.random.default_rng(seed_of(seed, [name]))
     scale = np.sqrt(noise.freedom / random.chisquare(noise.freedom, n_boot))
     deviations = noise.deviation * np.sqrt(part.models.shares / n_trainings)  # [n_sides]
     return random.normal(size=(n_boot, n_sides)) * scale[:, None] * deviations
 
 
-def _combined(strata: Sequence[_Stratum], effect: str) -> tuple[_Drawn, _Drawn, _Drawn]:
+def _combined(strata: Sequence[_Stratum], effect: str) -> tuple[_Estimate, ...]:
     """Return the first side, the second, and the effect of a group."""
     change = KINDS[effect]
     return (
@@ -456,7 +467,7 @@ def _combined(strata: Sequence[_Stratum], effect: str) -> tuple[_Drawn, _Drawn, 
 
 def _over_strata(
     strata: Sequence[_Stratum], statistic: Callable[[np.ndarray], np.ndarray]
-) -> _Drawn:
+) -> _Estimate:
     """Return the mean over strata of a statistic of the means of the sides, drawn within each.
 
     Few units widen what is drawn of queries (`stretched`), with Welch's and Satterthwaite's degrees
@@ -465,20 +476,21 @@ def _over_strata(
     n_units = np.array([stratum.n_units for stratum in strata])
     # resamples of n units vary less than new ones would, by (n - 1) / n
     widening = np.sqrt(ratio(n_units, n_units - 1))
-    estimates, plain, of_queries, of_training = [], [], [], []
-    for stratum, factor in zip(strata, widening, strict=True):
-        estimate = float(statistic(stratum.means))
-        draws = statistic(stratum.resampled)
-        estimates.append(estimate)
-        plain.append(draws)
-        of_queries.append(estimate + factor * (draws - estimate))
-        of_training.append(statistic(stratum.resampled + stratum.drawn_noise) - draws)
-    mean = math.fsum(estimates) / len(strata)
+    values = [float(statistic(stratum.means)) for stratum in strata]
+    plain = np.stack([statistic(stratum.resampled) for stratum in strata])  # [strata, n_boot]
+    noisy = np.stack([statistic(stratum.resampled + stratum.drawn_noise) for stratum in strata])
+    centres = np.array(values)[:, None]
+    of_queries = centres + widening[:, None] * (plain - centres)
+    of_training = noisy - plain
+    value = math.fsum(values) / len(strata)
     variances = np.array([draws.var() for draws in of_queries])
     freedom = _degrees_of_freedom(variances, n_units - 1)
-    of_queries_and_units = stretched(np.mean(of_queries, axis=0), mean, freedom)
-    draws = of_queries_and_units + np.mean(of_training, axis=0)
-    return _Drawn(mean, draws, bias=float(np.mean(plain)) - mean)
+    widened = stretched(of_queries.mean(axis=0), value, freedom)
+    return _Estimate(
+        value,
+        draws=widened + of_training.mean(axis=0),
+        bias=float(plain.mean()) - value,
+    )
 
 
 def _degrees_of_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:

@@ -91,22 +91,17 @@ def paired(rows: pd.DataFrame, on: str | None, sides: Sequence[object], key: Key
     InputError
         A value is missing, or a query lacks a side or a training, or has several units.
     """
-    missing = rows["value"].isna()
-    if missing.any():
-        names = offenders(rows.loc[missing, "query_id"].unique())
-        raise InputError(f"effects: no value for query {names}")
+    _refuse_missing(rows)
     query, query_ids = _codes(rows["query_id"])
     coded = _coded(rows, on, sides, query)
-    shape = (len(query_ids), int(coded.training.max()) + 1, max(1, len(sides)))
+    n_trainings = int(coded.training.max()) + 1
+    shape = (len(query_ids), n_trainings, max(1, len(sides)))
     names_of_models = _names_of_models(rows, coded, key)
 
     coded = coded.ordered()  # values of one query are added up in one order
     places = (coded.query, coded.training, coded.side)
     counts = _totals(places, shape)
-    incomplete = (counts == 0).any(axis=(1, 2))
-    if incomplete.any():
-        alone = offenders([query_ids[place] for place in np.flatnonzero(incomplete)])
-        raise InputError(f"effects: query {alone} lacks a side or a training; measure all alike")
+    _refuse_gaps(counts, query_ids)
     weights = 1 / counts[places] / len(query_ids)  # of each value in the mean of its side
     models = _models(coded, weights, names_of_models, is_named="trained" in rows)
     units, unit_ids = _units(rows, query_ids)
@@ -114,9 +109,26 @@ def paired(rows: pd.DataFrame, on: str | None, sides: Sequence[object], key: Key
     return Paired(values, units, unit_ids, models)
 
 
+def _refuse_missing(rows: pd.DataFrame) -> None:
+    """Refuse rows without a value."""
+    is_missing = rows["value"].isna()
+    if is_missing.any():
+        names = offenders(rows.loc[is_missing, "query_id"].unique())
+        raise InputError(f"effects: no value for query {names}")
+
+
+def _refuse_gaps(counts: np.ndarray, query_ids: Sequence[str]) -> None:
+    """Refuse a query without a value on a side or of a training, by int[queries, …] of values."""
+    has_gap = (counts == 0).any(axis=(1, 2))
+    if has_gap.any():
+        names = offenders([query_ids[place] for place in np.flatnonzero(has_gap)])
+        raise InputError(f"effects: query {names} lacks a side or a training; measure all alike")
+
+
 def _codes(labels: Iterable) -> tuple[np.ndarray, list[str]]:
     """Return the place of each label, as text, among all of them in order, and these."""
-    codes, names = pd.factorize(pd.Series(labels, dtype=object).astype(str), sort=True)
+    texts = pd.Series(labels, dtype=object).astype(str)
+    codes, names = pd.factorize(texts, sort=True)
     return codes, list(names)
 
 
@@ -151,11 +163,15 @@ def _trainings(rows: pd.DataFrame, side: np.ndarray) -> np.ndarray:
     return training
 
 
-def _units(rows: pd.DataFrame, query_ids: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _units(
+    rows: pd.DataFrame,
+    query_ids: Sequence[str],
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the place of each query's unit, and the units; a query without one is its own."""
     if "unit" not in rows:
         return np.arange(len(query_ids)), tuple(query_ids)
-    unit_of = rows[["query_id", "unit"]].astype(str).drop_duplicates().sort_values("query_id")
+    unit_of = rows[["query_id", "unit"]].astype(str)
+    unit_of = unit_of.drop_duplicates().sort_values("query_id")
     is_repeated = unit_of["query_id"].duplicated()
     if is_repeated.any():
         names = offenders(unit_of.loc[is_repeated, "query_id"].unique())
@@ -195,26 +211,31 @@ def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
     return names_of_models
 
 
-def _models(coded: Coded, weights: np.ndarray, names_of_models: Names, is_named: bool) -> Models:
+def _models(
+    coded: Coded,
+    weights: np.ndarray,
+    names_of_models: Names,
+    is_named: bool,
+) -> Models:
     """Return what the trainings of the single models tell, of values with weights in their side."""
     places = (coded.side, coded.model, coded.training)
     shape = tuple(int(place.max()) + 1 for place in places)
     counts = _totals(places, shape)
-    means = ratio(_totals(places, shape, coded.value), counts)  # NaN: no such model on this side
+    sums = _totals(places, shape, coded.value)
+    means = ratio(sums, counts)  # [sides, models, trainings]; NaN: not on this side
     shares = _totals(places, shape, weights)[..., 0]
-    pairs = [tuple(pair) for pair in np.argwhere(counts[..., 0] > 0).tolist()]
-    trained = [pair for pair in pairs if names_of_models[pair]]
     squares = []
     freedom = {}
-    for pair in trained:
-        deviations = means[pair] - means[pair].mean()
-        squares.append(float(deviations @ deviations))
-        names = names_of_models[pair]
-        freedom[names] = len(names) - 1
+    for pair, names in names_of_models.items():
+        if names and counts[pair][0] > 0:
+            deviations = means[pair] - means[pair].mean()
+            squares.append(float(deviations @ deviations))
+            freedom[names] = len(names) - 1
+    n_trainings = shape[2]
     return Models(
         squares=math.fsum(squares),
-        counted=(shape[2] - 1) * len(trained),
+        counted=(n_trainings - 1) * len(squares),
         freedom=freedom,
         shares=(shares**2).sum(axis=1),
-        is_trained=is_named and bool(trained),
+        is_trained=is_named and bool(freedom),
     )

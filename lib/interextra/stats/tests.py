@@ -1,4 +1,4 @@
-"""Tests: of paired values, of equivalence, of families of p-values, and what a design can detect."""
+"""Tests of paired values and of draws, families of p-values, and what a design can detect."""
 
 from collections.abc import Sequence
 
@@ -49,15 +49,16 @@ def tests(
         pairs = paired(part, on, sides, key).sides
         difference = pairs[:, 1] - pairs[:, 0]
         bound = margin * pairs[:, 0].mean()
-        row = dict(zip(by, key, strict=True))
-        row["p_value"] = paired_t(pairs)
-        row["p_permutation"] = _permutation_test(difference, seed)
-        row["p_equivalent"] = _equivalence_test(difference, bound)
-        row["cohen_d"] = _cohen_d(difference)
-        row["worse"] = (difference < 0).sum()
-        row["better"] = (difference > 0).sum()
-        row["n_queries"] = len(pairs)
-        rows.append(row)
+        tested = (
+            paired_t(pairs),
+            _permutation_test(difference, seed),
+            _equivalence_test(difference, bound),
+            _cohen_d(difference),
+            (difference < 0).sum(),
+            (difference > 0).sum(),
+            len(pairs),
+        )
+        rows.append((*key, *tested))
     return pd.DataFrame(rows, columns=[*by, *TESTED])
 
 

@@ -1,7 +1,7 @@
 """The noise of training: how much the mean of a single model varies between its trainings."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from interextra.stats.pairing import Key, Models
@@ -47,24 +47,29 @@ def training_noises(
 def _noises_of_system(rows: Mapping[Key, Models]) -> dict[Key, TrainingNoise]:
     """Return the noise of each row of a system with trained models, if any was trained twice."""
     freedom: dict[Key, int] = {}
-    variances: dict[frozenset[Key], list[float]] = {}  # of some models, in each row of them
     for models in rows.values():
         freedom.update(models.freedom)
-        if models.counted:
-            variances.setdefault(models.names, []).append(models.variance)
-    weights = {names: sum(freedom[name] for name in names) for names in variances}
+    mean_variances = _mean_variances(rows.values())
+    weights = {names: sum(freedom[name] for name in names) for names in mean_variances}
     total_weight = sum(weights.values())
     if not total_weight:
         return {}
-    mean_variances = {names: math.fsum(each) / len(each) for names, each in variances.items()}
     noises = {}
     for key, models in rows.items():
         if not models.freedom:
             continue
-        variance_of = dict(mean_variances)
+        variances = dict(mean_variances)
         if models.counted:
-            variance_of[models.names] = models.variance
-        weighted = [weights[names] * variance for names, variance in variance_of.items()]
-        pooled = math.fsum(weighted) / total_weight
+            variances[models.names] = models.variance
+        pooled = math.fsum(weights[names] * variances[names] for names in weights) / total_weight
         noises[key] = TrainingNoise(math.sqrt(pooled), sum(freedom.values()))
     return noises
+
+
+def _mean_variances(rows: Iterable[Models]) -> dict[frozenset[Key], float]:
+    """Return the variance of some models between trainings, mean over the rows of these models."""
+    variances: dict[frozenset[Key], list[float]] = {}
+    for models in rows:
+        if models.counted:
+            variances.setdefault(models.names, []).append(models.variance)
+    return {names: math.fsum(each) / len(each) for names, each in variances.items()}
