@@ -182,7 +182,10 @@ def _reach_by_ranks(deviations: np.ndarray, level: float) -> np.ndarray:
     return np.quantile(deviations, share, axis=1, method="higher")
 
 
-def ratio(numerator: np.ndarray | float, denominator: np.ndarray | float) -> np.ndarray:
+def ratio(
+    numerator: np.ndarray | float,
+    denominator: np.ndarray | float,
+) -> np.ndarray:
     """Return numerator / denominator, NaN where the denominator is 0."""
     top = np.asarray(numerator, float)
     bottom = np.asarray(denominator, float)

@@ -274,15 +274,11 @@ def effects(
         family = [name for name in by if name == "measure"]
     _refuse_columns(values, [*by, on, strata], family, by)
     _refuse_sides(on, sides, effect)
-    if on:
-        values = values[values[on].isin(sides)]
-    if values.empty:
-        measured = offenders(sides) or "any run"
-        raise InputError(f"effects: no values of {measured}; nothing was measured")
+    values = _measured(values, on, sides)
     labels = [*by, strata] if strata else by
     parts = {key: paired(rows, on, sides, key) for key, rows in grouped(values, labels)}
     strata_of = _resampled_strata(parts, labels, seed, n_boot, has_strata=bool(strata))
-    columns = [str(sides[0]), str(sides[1]), effect] if on else ["mean", "mean", effect]
+    columns = [*map(str, sides or ("mean", "mean")), effect]
     rows, drawn, biases = [], [], []
     for group, group_strata in _groups(strata_of, len(by)).items():
         estimates = _combined(group_strata, effect)
@@ -298,6 +294,16 @@ def effects(
     if on:
         _insert_p_holm(table, family)
     return Effects.of(table, by, columns, *zip(*drawn, strict=True), bias=biases)
+
+
+def _measured(values: pd.DataFrame, on: str | None, sides: tuple) -> pd.DataFrame:
+    """Return the values of the sides, of which there must be some."""
+    if on:
+        values = values[values[on].isin(sides)]
+    if values.empty:
+        names = offenders(sides) or "any run"
+        raise InputError(f"effects: no values of {names}; nothing was measured")
+    return values
 
 
 def _insert_p_holm(table: pd.DataFrame, family: Sequence[str]) -> None:
@@ -388,7 +394,10 @@ def _resampled_strata(
     return strata
 
 
-def _groups(strata_of: Mapping[Key, _Stratum], n_labels: int) -> dict[Key, list[_Stratum]]:
+def _groups(
+    strata_of: Mapping[Key, _Stratum],
+    n_labels: int,
+) -> dict[Key, list[_Stratum]]:
     """Return the strata of each group, which so many labels name; its strata are in one order."""
     groups = {key[:n_labels]: [] for key in strata_of}
     for key in sorted(strata_of, key=str):
@@ -523,7 +532,12 @@ def _counts(strata: Sequence[_Stratum]) -> dict[str, Any]:
     }
 
 
-def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
+def across(
+    table: pd.DataFrame,
+    unit: str,
+    by: Sequence[str],
+    effect: str,
+) -> pd.DataFrame:
     """Return the mean of an effect over few independent units, such as worlds.
 
     Returns

@@ -68,7 +68,10 @@ class Coded(NamedTuple):
         return Coded(*(column[order] for column in self))
 
 
-def grouped(frame: pd.DataFrame, labels: Sequence[str]) -> Iterator[tuple[Key, pd.DataFrame]]:
+def grouped(
+    frame: pd.DataFrame,
+    labels: Sequence[str],
+) -> Iterator[tuple[Key, pd.DataFrame]]:
     """Yield the rows that share these labels, with the labels; all rows where there are none."""
     if labels:
         yield from frame.groupby(list(labels), sort=False, dropna=False)
@@ -76,7 +79,12 @@ def grouped(frame: pd.DataFrame, labels: Sequence[str]) -> Iterator[tuple[Key, p
         yield (), frame
 
 
-def paired(rows: pd.DataFrame, on: str | None, sides: Sequence[object], key: Key) -> Paired:
+def paired(
+    rows: pd.DataFrame,
+    on: str | None,
+    sides: Sequence[object],
+    key: Key,
+) -> Paired:
     """Return the values of a group of rows, paired by query_id, whatever the order of the rows.
 
     Parameters
