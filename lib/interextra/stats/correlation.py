@@ -407,8 +407,9 @@ def _variance(r: float, n: int, method: str) -> float:
 def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
     """Return Z and the two-sided p-value of r(1, 2) − r(3, 4), two correlations of the same points.
 
-    Of four variables; Steiger (Psychological Bulletin 1980), statistic Z̄2*. The points count as independent. Undefined
-    (NaN) for three points, and where two of the variables correlate at 1 or −1.
+    Of four variables; Steiger (Psychological Bulletin 1980), statistic Z̄2*. The points count as
+    independent. Undefined (NaN) for three points, and where two of the variables correlate at 1 or
+    −1.
 
     Parameters
     ----------
