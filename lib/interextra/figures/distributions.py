@@ -13,7 +13,13 @@ QUANTILES = 20  # dots of a distribution
 
 
 @kind_of_figure
-def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names = "") -> Figure:
+def histogram(
+    frame: DataFrame,
+    value: str,
+    row: str,
+    label: str,
+    panel: Names = "",
+) -> Figure:
     """Return distributions below each other, a row each, as 20 dots, each for 5 % of its values.
 
     A line is the median.

@@ -75,15 +75,14 @@ def forest(
     rows_are_numbers = row_names.str.fullmatch(r"[\d,]+").all()
     y = in_words(row) if rows_are_numbers else ""
     finish(figure, {in_words(hue): hues, "": _marks(frame)}, label, y)
-
-    seen = f"{label}: {range_of(frame, effect, [row, hue, panel], percent)}."
-    message = seen
+    extent = f"{label}: {range_of(frame, effect, [row, hue, panel], percent)}."
+    seen = f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}"
+    message = extent
     if effect not in ("mean", "percent"):  # which are not compared with 0
         by = row if rows_are_systems else hue or row
         message = _beside_zero(frame, names_of(frame, by))
     if "over" in frame:
         message += f" Intervals are over {drawn_over(frame['over'])}."
-    seen = f"Forest plot, {len(frame)} rows. {seen}{_inside(frame)}"
     return captioned(figure, message, seen)
 
 

@@ -48,15 +48,13 @@ def heat(
     grids, shades, colours = [], [], []
     for part in panels.values():
         columns = rows if framed else part[column].unique()
-        grid = part.pivot(index=row, columns=column, values=value)
-        grid = grid.reindex(index=rows, columns=columns)
+        cells = part.pivot(index=row, columns=column)
+        grid = cells[value].reindex(index=rows, columns=columns)
         shade = _relative(grid) if framed else grid
-        is_sure = grid.notna()
-        if sure:
-            is_sure = part.pivot(index=row, columns=column, values=sure).reindex_like(grid)
+        is_sure = cells[sure].reindex_like(grid).eq(True) if sure else grid.notna()
         grids.append(grid)
         shades.append(shade)
-        colours.append(shade.where(is_sure.eq(True)).to_numpy(float))
+        colours.append(shade.where(is_sure).to_numpy(float))
     limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades)])
     names = [in_words(str(name)) for name in rows]
     widths = [grid.shape[1] for grid in grids]
@@ -67,9 +65,9 @@ def heat(
     for (axis, _), grid, colour in zip(drawn, grids, colours, strict=True):
         image = _draw(axis, grid, colour, limit, framed)
         axis.set_yticks(range(len(rows)), names)
-        axis.set_xlabel(in_words(column) if framed else "")
+    if framed:
+        _name_axes(figure, [axis for axis, _ in drawn], in_words(column), in_words(row))
     _draw_scale(figure, image, label, room, fitting, framed)
-    figure.supylabel(in_words(row) if framed else "")
     has_unknown = any(grid.isna().any(axis=None) for grid in grids)
     finish(figure, {"": _keys(framed, bool(sure), has_unknown)})
 
@@ -79,13 +77,24 @@ def heat(
     return captioned(figure, message, seen)
 
 
+def _name_axes(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:
+    """Write the names of the columns below each panel, and that of the rows beside all."""
+    for axis in axes:
+        axis.set_xlabel(x)
+    figure.supylabel(y)
+
+
 def _relative(grid: DataFrame) -> DataFrame:
     """Return the relative difference of each cell from the mean of the others in its column."""
     others = grid.mask(np.eye(len(grid), dtype=bool))
     return grid / others.mean() - 1
 
 
-def _fitting(panels: Mapping[str, object], widths: Sequence[int], room: float) -> int:
+def _fitting(
+    panels: Mapping[str, object],
+    widths: Sequence[int],
+    room: float,
+) -> int:
     """Return how many panels stand side by side in so many inches."""
     words = " ".join(panels).split()
     of_title = inches_of(["", *words]) + 0.1

@@ -55,7 +55,13 @@ def curves(
     return captioned(figure, message, f"Lines of {label} over {in_words(x)}: {extent}.")
 
 
-def _draw_line(axis: Axes, x: pd.Series, line: DataFrame, y: str, colour: str) -> None:
+def _draw_line(
+    axis: Axes,
+    x: pd.Series,
+    line: DataFrame,
+    y: str,
+    colour: str,
+) -> None:
     """Draw a line with its intervals and its published level."""
     axis.plot(x, line[y], color=colour, marker="o", ms=4, lw=1.2)
     if "low" in line:

@@ -69,13 +69,13 @@ def kind_of_figure(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     """Let a figure draw itself again, at the width of a column in print."""
 
     @functools.wraps(draw)
-    def drawn(*args: object, **options: object) -> Figure:
+    def _drawn(*args: object, **options: object) -> Figure:
         narrow = mpl.rc_context({"figure.figsize": (COLUMN, 3), "font.size": 8})
         figure = draw(*args, **options)
         figure.column = narrow(functools.partial(draw, *args, **options))
         return figure
 
-    return drawn
+    return _drawn
 
 
 def captioned(figure: Figure, message: str, seen: str) -> Figure:

@@ -12,7 +12,11 @@ from interextra.figures.panels import figure_of, finish
 
 
 @kind_of_figure
-def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], title: str) -> Figure:
+def scatter_map(
+    vectors: dict[str, np.ndarray],
+    group: Sequence[str],
+    title: str,
+) -> Figure:
     """Return vectors float[n, d] in a plane by t-SNE, a panel a name, a colour a group.
 
     `title` says what the groups are.

@@ -76,10 +76,16 @@ def figure_of(
         axis.tick_params(labelbottom=True)
     n_ticks = max(2, round(1.6 * (width - 1) / n_columns))
     for axis, title, share in zip(axes.flat, panels, itertools.cycle(ratios), strict=False):
-        axis.set_title(wrapped(in_words(title), 0.75 * width * share / sum(ratios)))
-        axis.locator_params(axis="x", nbins=n_ticks)
-        axis.tick_params(labelsize=mpl.rcParams["font.size"])
+        inches = width * share / sum(ratios)
+        _label(axis, wrapped(in_words(title), 0.75 * inches), n_ticks)
     return figure, list(zip(axes.flat, panels.values(), strict=False))
+
+
+def _label(axis: Axes, title: str, n_ticks: int) -> None:
+    """Set the title of a panel, and how many numbers its x-axis has at most."""
+    axis.set_title(title)
+    axis.locator_params(axis="x", nbins=n_ticks)
+    axis.tick_params(labelsize=mpl.rcParams["font.size"])
 
 
 class Percents(mpl.ticker.Formatter):

@@ -2,6 +2,8 @@
 
 import itertools
 
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
@@ -39,10 +41,7 @@ def scatter(
     for axis, part in drawn:
         known = part.dropna(subset=[x, y])
         for (name, value), points in known.groupby([names_of(part, hue), marker], sort=False):
-            shape = shapes[value]
-            size = 60 if shape in "*^vPX" else 36
-            look = {"marker": shape, "s": size, "ec": INK, "lw": 0.5}
-            axis.scatter(points[x], points[y], color=colours[name], **look)
+            _draw_points(axis, points[x], points[y], colours[name], shapes[value])
         if beside:
             axis.axvline(beside[1], color=COLOURS["random"], ls="--", lw=1.2)
             axis.axhline(beside[2], color=COLOURS["random"], ls="--", lw=1.2)
@@ -53,9 +52,31 @@ def scatter(
     legends = {in_words(hue): keys_of(colours, lw=4), in_words(marker): points, "": level}
     finish(figure, legends, in_words(x), label, percent)
     extent = range_of(frame, y, [hue, marker, panel], percent)
-    seen = message = f"{label}, {len(frame)} points over {in_words(x)}: {extent}."
-    if beside:
-        system, system_x, system_y = beside
-        right, above = (frame[x] > system_x).sum(), (frame[y] > system_y).sum()
-        message = f"Of {len(frame)} points {right} lie right of {system} and {above} above it."
+    seen = f"{label}, {len(frame)} points over {in_words(x)}: {extent}."
+    message = _beside(frame[x], frame[y], *beside) if beside else seen
     return captioned(figure, message, seen)
+
+
+def _draw_points(
+    axis: Axes,
+    x: pd.Series,
+    y: pd.Series,
+    colour: str,
+    shape: str,
+) -> None:
+    """Draw points of one shape; those that look small are larger."""
+    size = 60 if shape in "*^vPX" else 36
+    axis.scatter(x, y, color=colour, marker=shape, s=size, ec=INK, lw=0.5)
+
+
+def _beside(
+    x: pd.Series,
+    y: pd.Series,
+    system: str,
+    system_x: float,
+    system_y: float,
+) -> str:
+    """Return how many points lie right of a system, and above it."""
+    n_right = (x > system_x).sum()
+    n_above = (y > system_y).sum()
+    return f"Of {len(x)} points {n_right} lie right of {system} and {n_above} above it."

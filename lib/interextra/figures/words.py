@@ -57,7 +57,11 @@ def wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, max(8, int(inches / inches_of("x"))))
 
 
-def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> str:
+def counted(
+    sides: dict[str, pd.Series],
+    names: pd.Series,
+    what: str = "",
+) -> str:
     """Return who is on which side, and how often of how many (`what` is counted)."""
     sentences = []
     for side, is_on_side in sides.items():
