@@ -1,6 +1,7 @@
 """Numbers in a grid."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -45,36 +46,56 @@ def heat(
     rows = frame[row].unique()
     framed = set(frame[row]) == set(frame[column])
     panels = panels_of(frame, panel)
-    grids, shades, colours = [], [], []
+    grids = []
     for part in panels.values():
         columns = rows if framed else part[column].unique()
-        cells = part.pivot(index=row, columns=column)
-        grid = cells[value].reindex(index=rows, columns=columns)
-        shade = _relative(grid) if framed else grid
-        is_sure = cells[sure].reindex_like(grid).eq(True) if sure else grid.notna()
-        grids.append(grid)
-        shades.append(shade)
-        colours.append(shade.where(is_sure).to_numpy(float))
-    limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades)])
+        cells = part.set_index([row, column])
+        grids.append(_grid(cells, value, rows, columns, sure, framed))
+    largest = [grid.shades.abs().max(axis=None) for grid in grids]
+    limit = np.nanmax([1e-9, *largest])
     names = [in_words(str(name)) for name in rows]
-    widths = [grid.shape[1] for grid in grids]
+    widths = [grid.numbers.shape[1] for grid in grids]
     room = mpl.rcParams["figure.figsize"][0] - 0.3 - inches_of(names)
     fitting = _fitting(panels, widths, room)
     height = 1 + 0.24 * len(rows)
     figure, drawn = figure_of(panels, height, fitting, widths=widths, sharey=True)
-    for (axis, _), grid, colour in zip(drawn, grids, colours, strict=True):
-        image = _draw(axis, grid, colour, limit, framed)
+    for (axis, _), grid in zip(drawn, grids, strict=True):
+        image = _draw(axis, grid, limit, framed)
         axis.set_yticks(range(len(rows)), names)
     if framed:
         _name_axes(figure, [axis for axis, _ in drawn], in_words(column), in_words(row))
     _draw_scale(figure, image, label, room, fitting, framed)
-    has_unknown = any(grid.isna().any(axis=None) for grid in grids)
+    has_unknown = any(grid.numbers.isna().any(axis=None) for grid in grids)
     finish(figure, {"": _keys(framed, bool(sure), has_unknown)})
-
     extent = range_of(frame, value, [row, column, panel])
     seen = f"{label}, {in_words(row)} by {in_words(column)}: {extent}."
-    message = _below_others(shades) if framed else _beside_zero(frame, value, sure)
+    message = _below_others(grids) if framed else _beside_zero(frame, value, sure)
     return captioned(figure, message, seen)
+
+
+class _Grid(NamedTuple):
+    """The cells of a panel."""
+
+    numbers: DataFrame
+    shades: DataFrame  # what a colour stands for
+    is_sure: DataFrame  # what has a colour
+
+
+def _grid(
+    cells: DataFrame,
+    value: str,
+    rows: Sequence,
+    columns: Sequence,
+    sure: str,
+    framed: bool,
+) -> _Grid:
+    """Return the cells of a panel, of a frame that is indexed by row and column."""
+    numbers = cells[value].unstack().reindex(index=rows, columns=columns)
+    is_sure = numbers.notna()
+    if sure:
+        is_sure = cells[sure].unstack().reindex_like(numbers).eq(True)
+    shades = _relative(numbers) if framed else numbers
+    return _Grid(numbers, shades, is_sure)
 
 
 def _name_axes(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:
@@ -103,14 +124,14 @@ def _fitting(
 
 def _draw(
     axis: Axes,
-    grid: DataFrame,
-    colour: np.ndarray,
+    grid: _Grid,
     limit: float,
     framed: bool,
 ) -> AxesImage:
     """Draw a panel: colours, numbers, frames, and the names of its columns."""
+    colour = grid.shades.where(grid.is_sure).to_numpy(float)
     image = axis.imshow(colour, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-    for (i, j), number in np.ndenumerate(grid.to_numpy(float)):
+    for (i, j), number in np.ndenumerate(grid.numbers.to_numpy(float)):
         if np.isnan(number):
             axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **UNKNOWN))
         else:
@@ -119,7 +140,7 @@ def _draw(
             axis.text(j, i, text, color=ink, ha="center", va="center", fontsize=8)
         if framed and i == j:
             axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, lw=1.6))
-    columns = [in_words(str(name)) for name in grid.columns]
+    columns = [in_words(str(name)) for name in grid.numbers.columns]
     tilt = {}
     if max(map(len, columns)) > 3:
         tilt = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
@@ -178,10 +199,10 @@ def _keys(framed: bool, has_unsure: bool, has_unknown: bool) -> list[Patch]:
     return keys
 
 
-def _below_others(shades: Sequence[DataFrame]) -> str:
+def _below_others(grids: Sequence[_Grid]) -> str:
     """Return how many framed cells lie below the others in their column."""
-    n_below = sum((np.diag(shade) < 0).sum() for shade in shades)
-    n = sum(len(shade) for shade in shades)
+    n_below = sum((np.diag(grid.shades) < 0).sum() for grid in grids)
+    n = sum(len(grid.numbers) for grid in grids)
     return f"{n_below} of {n} framed cells lie below the mean of the others in their column."
 
 

@@ -37,11 +37,12 @@ def curves(
     apart = 0.02 * np.ptp(frame[x]) if has_bars else 0
     figure, drawn = figure_of(panels, 1.7, 3, sharex=True, sharey=True)
     names, rises = [], []
+    middle = (len(colours) - 1) / 2
+    places = {name: apart * (place - middle) for place, name in enumerate(colours)}
     for axis, part in drawn:
-        for name, line in part.groupby(names_of(part, hue), sort=False):
-            line = line.sort_values(x)
-            aside = apart * (list(colours).index(name) - (len(colours) - 1) / 2)
-            _draw_line(axis, line[x] + aside, line, y, colours[name])
+        for name, points in part.groupby(names_of(part, hue), sort=False):
+            line = points.sort_values(x)
+            _draw_line(axis, line[x] + places[name], line, y, colours[name])
             names.append(name)
             rises.append(line[y].iloc[-1] - line[y].iloc[0])
         axis.locator_params(axis="x", integer=pd.api.types.is_integer_dtype(frame[x]))
