@@ -61,15 +61,18 @@ def correlations(
     >>> correlations([1.0, 2, 3], [1.0, 3, 2], np.ones((1, 3)), "Spearman").tolist()
     [0.5]
     """
-    x, y = np.asarray(x, float), np.asarray(y, float)
+    x = np.asarray(x, float)
+    y = np.asarray(y, float)
     if method == "Kendall":
         x, y = _signs(x), _signs(y)
         products = [_sums_over_pairs(counts, pairs) for pairs in (x * y, x**2, y**2)]
     else:
         if method == "Spearman":
-            x, y = _ranks(x, counts), _ranks(y, counts)
-        x, y = _deviations(x, counts, within), _deviations(y, counts, within)
-        products = [(counts * values).sum(axis=1) for values in (x * y, x * x, y * y)]
+            x = _ranks(x, counts)
+            y = _ranks(y, counts)
+        x = _deviations(x, counts, within)
+        y = _deviations(y, counts, within)
+        products = [_sums(counts, values) for values in (x * y, x * x, y * y)]
     both, of_x, of_y = products
     spread = np.sqrt(of_x * of_y)
     return ratio(both, np.where(spread > 1e-12, spread, 0.0))
@@ -95,11 +98,18 @@ def _deviations(
     within: Sequence | None,
 ) -> np.ndarray:
     """Return the values minus the mean of the points drawn, or of those with the same label."""
-    labels = np.zeros(values.shape[-1]) if within is None else np.asarray(within)
+    if within is None:
+        within = np.zeros(values.shape[-1])
+    labels = np.asarray(within)
     has_label = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
     sizes = np.maximum(counts @ has_label, 1)  # a label of which no point is drawn has no mean
     means = (counts * values) @ has_label / sizes
     return values - means @ has_label.T
+
+
+def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the sums float[n_boot] over points, by how often each was drawn."""
+    return (counts * values).sum(axis=1)
 
 
 def _sums_over_pairs(counts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -138,8 +148,9 @@ def kendall_draws(
     """
     predictors, targets = dense_ranks(predictors, targets)
     agreeing = _agreeing_pairs(predictors, targets, counts)
-    untied_x, untied_y = _untied_pairs(predictors, counts), _untied_pairs(targets, counts)
-    return ratio(agreeing, np.sqrt(untied_x[:, :, None] * untied_y[:, None, :]))
+    untied_x = _untied_pairs(predictors, counts)[:, :, None]
+    untied_y = _untied_pairs(targets, counts)[:, None, :]
+    return ratio(agreeing, np.sqrt(untied_x * untied_y))
 
 
 def _agreeing_pairs(predictors: np.ndarray, targets: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -153,7 +164,8 @@ def _agreeing_pairs(predictors: np.ndarray, targets: np.ndarray, counts: np.ndar
     block = min(256, max(1, BLOCK // n))
     for start in range(0, n, block):
         rows = slice(start, start + block)
-        often = np.where(np.arange(n - start) < block, 1, 2).astype(np.float32)
+        is_in_block = np.arange(n - start) < block
+        often = np.where(is_in_block, 1, 2).astype(np.float32)
         target_signs = [np.sign(y[rows, None] - y[start:]) * often for y in targets]
         for p, x in enumerate(predictors):
             predictor_signs = np.sign(x[rows, None] - x[start:])
@@ -169,7 +181,8 @@ def _untied_pairs(columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
     for values in columns:
         has_value = np.float32(values == np.unique(values)[:, None])
         sizes = np.float64(has_value @ counts)  # [values, n_boot]
-        untied.append(sizes.sum(axis=0) ** 2 - (sizes**2).sum(axis=0))
+        all_pairs = sizes.sum(axis=0) ** 2
+        untied.append(all_pairs - (sizes**2).sum(axis=0))
     return np.stack(untied, axis=1)
 
 
@@ -200,7 +213,8 @@ def kendall_within(
     for name in dict.fromkeys(groups):
         here = np.flatnonzero(labels == name)
         if len(here) > 1:
-            x, y = predictors[:, here], targets[:, here]
+            x = predictors[:, here]
+            y = targets[:, here]
             sizes.append(len(here))
             taus.append([[stats.kendalltau(one, other).statistic for other in y] for one in x])
             draws.append(kendall_draws(x.T, y.T, counts[here]))
@@ -236,14 +250,15 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     >>> dense_ranks([0.5, 0.1, 0.5], [3, 2, 1])
     [array([[2., 1., 2.]], dtype=float32), array([[3., 2., 1.]], dtype=float32)]
     """
-    sides = [_dense_ranks("predictor", predictors), _dense_ranks("target", targets)]
-    n, n_targets = sides[0].shape[1], sides[1].shape[1]
+    ranks = _dense_ranks("predictor", predictors)
+    target_ranks = _dense_ranks("target", targets)
+    n, n_targets = ranks.shape[1], target_ranks.shape[1]
     if n != n_targets or n < 2:
         raise InputError(
             f"{n} values of the predictor and {n_targets} of the target; "
             "give two at least of the same queries"
         )
-    return sides
+    return [ranks, target_ranks]
 
 
 def _dense_ranks(name: str, values: np.ndarray) -> np.ndarray:
@@ -349,8 +364,10 @@ def _student_test(estimate: float, n: int) -> tuple[float, float]:
     needed = t / np.sqrt(n - 2 + t**2)
     if abs(estimate) == 1:
         return 0.0, float(needed)
-    strength = estimate * np.sqrt((n - 2) / (1 - estimate**2))
-    return float(2 * stats.t.sf(abs(strength), n - 2)), float(needed)
+    unexplained = 1 - estimate**2
+    strength = estimate * np.sqrt((n - 2) / unexplained)
+    p_value = 2 * stats.t.sf(abs(strength), n - 2)
+    return float(p_value), float(needed)
 
 
 def _test_by_all_orders(
@@ -360,7 +377,8 @@ def _test_by_all_orders(
 ) -> tuple[float, float]:
     """Return Spearman's exact p-value, and the smallest correlation with p < .05 (NaN: none)."""
     centre = (len(x) + 1) / 2
-    x_ranks, y_ranks = stats.rankdata(x) - centre, stats.rankdata(y) - centre
+    x_ranks = stats.rankdata(x) - centre
+    y_ranks = stats.rankdata(y) - centre
     orders = np.array(list(itertools.permutations(x_ranks)))
     norm = np.prod([np.linalg.norm(x_ranks), np.linalg.norm(y_ranks)])
     sizes = np.abs(orders @ y_ranks / norm).round(9)
@@ -381,8 +399,10 @@ def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
     [0.14, 0.78]
     """
     z = np.arctanh(r)
-    reach = stats.norm.ppf(0.975) * np.sqrt(_variance(r, n, method))
-    return float(np.tanh(z - reach)), float(np.tanh(z + reach))
+    error = np.sqrt(_variance(r, n, method))
+    reach = stats.norm.ppf(0.975) * error
+    low, high = np.tanh(z - reach), np.tanh(z + reach)
+    return float(low), float(high)
 
 
 def independent(r: float, other: float, n: int, method: str) -> float:
@@ -390,7 +410,8 @@ def independent(r: float, other: float, n: int, method: str) -> float:
 
     As if each were of n points of its own; NaN for three.
     """
-    spread = np.sqrt(_variance(r, n, method) + _variance(other, n, method))
+    variance = _variance(r, n, method) + _variance(other, n, method)
+    spread = np.sqrt(variance)
     difference = np.arctanh(r) - np.arctanh(other)
     return float(2 * stats.norm.sf(abs(difference) / spread))
 

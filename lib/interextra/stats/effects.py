@@ -276,14 +276,17 @@ def effects(
     _refuse_sides(on, sides, effect)
     values = _measured(values, on, sides)
     labels = [*by, strata] if strata else by
-    parts = {key: paired(rows, on, sides, key) for key, rows in grouped(values, labels)}
+    parts = {}
+    for key, part in grouped(values, labels):
+        parts[key] = paired(part, on, sides, key)
     strata_of = _resampled_strata(parts, labels, seed, n_boot, has_strata=bool(strata))
     columns = [*map(str, sides or ("mean", "mean")), effect]
     rows, drawn, biases = [], [], []
     for group, group_strata in _groups(strata_of, len(by)).items():
         estimates = _combined(group_strata, effect)
         row = dict(zip(by, group, strict=True))
-        row |= {name: each.value for name, each in zip(columns, estimates, strict=True)}
+        for name, estimate in zip(columns, estimates, strict=True):
+            row[name] = estimate.value
         row["low"], row["high"] = interval(estimates[-1].draws)
         if on:
             row["p_value"] = np.nan if strata else paired_t(parts[group].sides)

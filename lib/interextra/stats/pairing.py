@@ -212,9 +212,10 @@ def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
             for pair, names in labels.groupby(["side", "model"])["name"]
         }
     trainings = range(coded.training.max() + 1)
+    is_folded = _is_folded(rows)
     names_of_models = {}
     for side, model in labels.drop_duplicates().itertuples(index=False, name=None):
-        owner = (key, "both sides" if _is_folded(rows) else side, model)
+        owner = (key, "both sides" if is_folded else side, model)
         names_of_models[side, model] = tuple((owner, training) for training in trainings)
     return names_of_models
 
