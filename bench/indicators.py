@@ -22,8 +22,8 @@ import numpy as np
 from scipy import stats
 
 from interextra.measures.indicators import mean_similarity
+from interextra.stats.bootstrap import resamples
 from interextra.stats.correlation import kendall_draws
-from interextra.stats.effects import resamples
 
 DIMENSIONS, SEED = 768, 0
 AT_LEAST, TOLERANCE = 100, 1e-6

@@ -75,11 +75,11 @@ def test_what_a_cell_is_called_and_costs_leaves_it(copy):
 def test_a_definition_that_nobody_reaches_leaves_it(copy):
     names = ("interextra.models.search.run:Run", DENSE, "interextra.splits.restrain:ReSTrain")
     before = copy(*names)
-    for file in ("models/training/pairs.py", "stats/effects.py", "figures.py"):
+    for file in ("models/training/pairs.py", "stats/bootstrap.py", "figures/forests.py"):
         change(
             file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n"
         )
-    change("stats/effects.py", "BLOCK = 250_000", "BLOCK = 300_000")
+    change("stats/bootstrap.py", "BLOCK = 250_000", "BLOCK = 300_000")
     assert copy(*names) == before
 
 

@@ -11,20 +11,18 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
-from interextra.stats import effects as kernel
-from interextra.stats.effects import (
-    Effects,
-    across,
-    effects,
-    holm,
+from interextra.stats import bootstrap
+from interextra.stats import tests as paired
+from interextra.stats.bootstrap import (
     interval,
-    outside,
     resampled_means,
     resamples,
     seed_of,
     simultaneous,
     stretched,
 )
+from interextra.stats.effects import DRAWS, Effects, across, effects
+from interextra.stats.tests import holm, outside
 from interextra.store.errors import InputError
 
 RANDOM = np.random.default_rng(7)
@@ -70,7 +68,7 @@ def test_counts_and_means_are_those_of_queries_drawn_one_by_one():
 def test_draws_do_not_depend_on_the_size_of_a_block(monkeypatch):
     values = RANDOM.random((30, 2))
     [whole] = resampled_means([values], np.arange(30), 3, 64)
-    monkeypatch.setattr(kernel, "BLOCK", 30 * 8)
+    monkeypatch.setattr(bootstrap, "BLOCK", 30 * 8)
     assert np.allclose(resampled_means([values], np.arange(30), 3, 64)[0], whole, atol=1e-12)
 
 
@@ -383,7 +381,7 @@ def test_means_without_sides():
 
 
 def test_tests_agree_with_scipy_and_statsmodels(two):
-    row = kernel.tests(two, ["model", "measure"], "regime", REGIMES, margin=0.5).iloc[0]
+    row = paired.tests(two, ["model", "measure"], "regime", REGIMES, margin=0.5).iloc[0]
     first, second = (
         two.query("model == 'dense' and regime == @r")["value"].to_numpy() for r in REGIMES
     )
@@ -392,24 +390,24 @@ def test_tests_agree_with_scipy_and_statsmodels(two):
     assert row["cohen_d"] == pytest.approx((second - first).mean() / (second - first).std(ddof=1))
     assert row["p_permutation"] == pytest.approx(row["p_value"], abs=0.03)
     assert row["worse"] + row["better"] == 60
-    same = kernel.tests(tidy("dense", first, first), ["model"], "regime", REGIMES).iloc[0]
+    same = paired.tests(tidy("dense", first, first), ["model"], "regime", REGIMES).iloc[0]
     assert same["p_value"] == same["p_permutation"] == 1 and same["cohen_d"] == 0
 
 
 def test_the_same_difference_for_all_queries_is_not_called_equivalent():
-    row = kernel.tests(tidy("a", [0.9] * 12, [0.6] * 12), ["model"], "regime", REGIMES).iloc[0]
+    row = paired.tests(tidy("a", [0.9] * 12, [0.6] * 12), ["model"], "regime", REGIMES).iloc[0]
     assert row["p_permutation"] < 0.01 and np.isnan([row["p_equivalent"], row["cohen_d"]]).all()
-    same = kernel.tests(tidy("a", [0.9] * 12, [0.9] * 12), ["model"], "regime", REGIMES).iloc[0]
+    same = paired.tests(tidy("a", [0.9] * 12, [0.9] * 12), ["model"], "regime", REGIMES).iloc[0]
     assert same["p_permutation"] == 1 and same["cohen_d"] == 0 and np.isnan(same["p_equivalent"])
 
 
 def test_tests_of_few_queries_are_undefined_and_none_is_an_error():
-    one = kernel.tests(tidy("a", [0.9], [0.6]), ["model"], "regime", REGIMES).iloc[0]
+    one = paired.tests(tidy("a", [0.9], [0.6]), ["model"], "regime", REGIMES).iloc[0]
     assert (
         one[["p_value", "p_permutation", "p_equivalent", "cohen_d"]].isna().all()
         and one["worse"] == 1
     )
-    nine = kernel.tests(
+    nine = paired.tests(
         tidy("a", RANDOM.random(9), RANDOM.random(9)), ["model"], "regime", REGIMES
     ).iloc[0]
     assert np.isnan(nine["p_equivalent"]) and 0 < nine["p_permutation"] <= 1
@@ -500,7 +498,7 @@ NUMBERS = ["interpolation", "extrapolation", "difference", "low", "high", "p_val
 
 def rows_of(values, by=BY, **options):
     table = effects(values, by, "regime", REGIMES, "difference", n_boot=60, **options)
-    draws = [[part.first, part.second, part.effect] for part in table[kernel.DRAWS]]
+    draws = [[part.first, part.second, part.effect] for part in table[DRAWS]]
     return table.set_index(by)[NUMBERS], dict(
         zip(table[by].itertuples(index=False, name=None), draws, strict=True)
     )

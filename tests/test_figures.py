@@ -316,7 +316,7 @@ def test_six_systems_under_four_shifts_have_a_colour_each_and_no_label_on_anothe
             a.overlaps(b) for at, a in enumerate(titles) for b in titles[:at]
         )
         assert not [axis for axis in figure.axes if not axis.axison]  # no place is left empty
-    colours = figures._colours(pd.DataFrame({"model": SIX}), "model")
+    colours = figures.colours_of(pd.DataFrame({"model": SIX}), "model")
     assert len(set(colours.values())) == 6
 
 
@@ -442,7 +442,7 @@ def test_names_of_rows_in_two_lines_do_not_touch():
 
 def test_strategies_beside_a_system_have_a_colour_each():
     names = ["BM25", "Random", "STAR", "ADORE", "TCT-ColBERT", "another", "one more"]
-    colours = figures._colours(pd.DataFrame({"model": names}), "model")
+    colours = figures.colours_of(pd.DataFrame({"model": names}), "model")
     assert (
         len(set(colours.values())) == len(names)
         and figures.COLOURS["published"] not in colours.values()

@@ -23,8 +23,9 @@ from interextra.notebooks import n07_indicators as notebook
 from interextra.notebooks.n07_indicators import DENSE, POOLED
 from interextra.papers import releases
 from interextra.splits.resttest import sides
+from interextra.stats.bootstrap import resamples, seed_of
 from interextra.stats.correlation import correlation_test, kendall_within
-from interextra.stats.effects import effects, resamples, seed_of
+from interextra.stats.effects import effects
 from interextra.store.folders import Store
 
 

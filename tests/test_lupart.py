@@ -17,7 +17,8 @@ from interextra.papers import published
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
 from interextra.splits.shift import OUTSIDE, in_domain
-from interextra.stats.effects import effects, with_interval
+from interextra.stats.effects import effects
+from interextra.stats.formatting import with_interval
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
 

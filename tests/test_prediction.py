@@ -7,8 +7,8 @@ from scipy import stats
 
 from interextra.measures import predictors as pn
 from interextra.stats import correlation
+from interextra.stats.bootstrap import resamples, seed_of
 from interextra.stats.correlation import kendall_draws, kendall_within
-from interextra.stats.effects import resamples, seed_of
 from interextra.store.errors import InputError
 
 

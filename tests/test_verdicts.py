@@ -28,7 +28,9 @@ from interextra.claims.judgement import (
 )
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
-from interextra.stats.effects import ONE_TRAINING, QUERIES, TRAININGS, Effects, effects, outside
+from interextra.stats.effects import Effects, effects
+from interextra.stats.tests import outside
+from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
 from interextra.store.errors import InputError
 
 RANDOM = np.random.default_rng(7)

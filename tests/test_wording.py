@@ -7,7 +7,7 @@ import pytest
 from interextra.claims.claim import stated
 from interextra.claims.judgement import FEW, GATE, NO_VARIATION, UNMEASURED, WITHIN
 from interextra.claims.wording import conclusion, formatted, margin, page, published, sentences
-from interextra.stats.effects import ONE_TRAINING, QUERIES, TRAININGS
+from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
 
 LOSS = {"estimate": -0.1, "low": -0.14, "high": -0.06}
 HARDLY = {"estimate": -0.01, "low": -0.03, "high": 0.01}

@@ -29,7 +29,7 @@ from interextra.claims.judgement import WITHIN
 from interextra.claims.wording import DATA, NAMED, REAL, conclusion, page, published
 from interextra.cli import main
 from interextra.site.repository import notebooks, repository_root
-from interextra.stats.effects import spelled
+from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
 from interextra.world.generate import generate_mini
 

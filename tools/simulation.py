@@ -20,7 +20,8 @@ from scipy import stats
 from interextra.claims.claim import Claim, answered, of_notebook
 from interextra.claims.judgement import concluded, over_worlds
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import KINDS, effects, interval, resampled_means, stretched
+from interextra.stats.bootstrap import interval, resampled_means, stretched
+from interextra.stats.effects import KINDS, effects
 
 NOTEBOOK, N_WORLDS = "05_architecture_comparison", 14
 N_QUERIES, N_ENTITIES = 400, 80  # of each world
@@ -251,7 +252,7 @@ def missed(
     """How often the interval of each effect of n queries misses the true one; without one it misses
     nothing.
 
-    Of plain resamples, and as `stats.effects` stretches them.
+    Of plain resamples, and as `stats.bootstrap` stretches them.
     """
     draw = np.random.default_rng(n)
     truth = pairs(np.random.default_rng(0), found, shared, 2_000_000).mean(axis=0)

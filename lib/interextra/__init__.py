@@ -38,8 +38,8 @@ FRONT = {
     "releases": "papers.releases",
     "shown": "stats.effects:shown",
     "start": "site.session:start",
-    "tests": "stats.effects:tests",
-    "with_interval": "stats.effects:with_interval",
+    "tests": "stats.tests:tests",
+    "with_interval": "stats.formatting:with_interval",
     # the modules of notebooks
     "start_here": "notebooks.n00_start_here",
     "restrain": "notebooks.n02_restrain",

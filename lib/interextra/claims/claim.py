@@ -16,16 +16,9 @@ import yaml
 from pydantic import BaseModel
 
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.stats.effects import (
-    DRAWN,
-    DRAWS,
-    ONE_TRAINING,
-    QUERIES,
-    TRAININGS,
-    Effects,
-    interval,
-    ratio,
-)
+from interextra.stats.bootstrap import interval, ratio
+from interextra.stats.effects import DRAWN, DRAWS, Effects
+from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
 from interextra.store.errors import InputError, offenders
 
 FILE = Path(__file__).with_name("claims.yaml")

@@ -21,18 +21,10 @@ from scipy import special, stats
 
 from interextra.claims.claim import NEARNESS, SYSTEMS, Claim, rows_of, stated
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.stats.bootstrap import simultaneous
 from interextra.stats.correlation import fisher_z
-from interextra.stats.effects import (
-    DRAWS,
-    LEAST_QUERIES,
-    Effects,
-    across,
-    detectable,
-    effects,
-    holm,
-    outside,
-    simultaneous,
-)
+from interextra.stats.effects import DRAWS, Effects, across, effects
+from interextra.stats.tests import LEAST_QUERIES, detectable, holm, outside
 
 # columns that a judgement adds to a table of claims
 JUDGED = ["verdict", "size", "reason", "resolution", "p_size"]

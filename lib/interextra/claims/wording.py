@@ -15,7 +15,8 @@ import yaml
 
 from interextra.claims.claim import Claim, stated
 from interextra.claims.judgement import GATE, UNMEASURED
-from interextra.stats.effects import ONE_TRAINING, spelled
+from interextra.stats.formatting import spelled
+from interextra.stats.trainings import ONE_TRAINING
 
 Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
 Rows = Mapping[str, Row]  # data set → its row of a claim

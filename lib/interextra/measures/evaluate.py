@@ -23,7 +23,7 @@ from interextra.data.runs import RunFile, strings
 from interextra.data.trec import refuse_repeated
 from interextra.models.model import names_of
 from interextra.models.search.run import Ranking
-from interextra.stats.effects import ratio
+from interextra.stats.bootstrap import ratio
 from interextra.store import Cell, InputError, Store, offenders
 
 KNOWN = (

@@ -18,8 +18,9 @@ from scipy.stats import rankdata
 from interextra.data.queries import Part, Queries
 from interextra.models.model import Model, OfModel, load_model
 from interextra.splits.shift import Shift
+from interextra.stats.bootstrap import ratio
 from interextra.stats.correlation import correlation_test
-from interextra.stats.effects import holm, ratio
+from interextra.stats.tests import holm
 from interextra.store import InputError, Store, offenders
 
 BINNINGS = ("width", "quantile")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
-from interextra.stats.effects import ratio
+from interextra.stats.bootstrap import ratio
 from interextra.store import InputError, Store
 
 PAIR = ["query_id", "doc_id"]

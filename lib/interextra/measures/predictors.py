@@ -22,8 +22,9 @@ from interextra.measures.evaluate import worse
 from interextra.measures.indicators import in_test_and_training, nearest_jaccard, query_jaccard
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.splits.shift import Shift
+from interextra.stats.bootstrap import interval, resamples, seed_of, simultaneous
 from interextra.stats.correlation import kendall_draws, kendall_within
-from interextra.stats.effects import Effects, interval, resamples, seed_of, simultaneous
+from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
 PRE = ["avg_idf", "max_idf", "sum_scq", "length"]  # see `pre_retrieval`

@@ -34,7 +34,8 @@ from interextra.overlap.candidates import Candidates
 from interextra.overlap.labels import LABELS
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
-from interextra.stats.effects import Effects, effects, resamples, seed_of
+from interextra.stats.bootstrap import resamples, seed_of
+from interextra.stats.effects import Effects, effects
 from interextra.store.errors import InputError, offenders
 
 NDCG = "nDCG@10"

@@ -33,7 +33,7 @@ from interextra.papers.releases import real_vectors
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.similarity import nearest
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import ratio
+from interextra.stats.bootstrap import ratio
 from interextra.store.folders import Store
 
 

@@ -24,8 +24,9 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.splits.split import REGIMES
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import correlations
-from interextra.stats.effects import Effects, interval
+from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
 

@@ -31,8 +31,9 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import kendall_within
-from interextra.stats.effects import DRAWN, Effects, effects, interval
+from interextra.stats.effects import DRAWN, Effects, effects
 from interextra.store.errors import InputError
 
 POOLED = "pooled"

@@ -33,6 +33,7 @@ from interextra.notebooks.parameters import (
 )
 from interextra.papers import published, published_models
 from interextra.splits.split import REGIMES
+from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import (
     METHODS,
     correlations,
@@ -41,7 +42,8 @@ from interextra.stats.correlation import (
     steiger,
     stretched_z,
 )
-from interextra.stats.effects import DRAWN, Effects, effects, holm, interval
+from interextra.stats.effects import DRAWN, Effects, effects
+from interextra.stats.tests import holm
 from interextra.store.errors import InputError, offenders
 
 IN_DOMAIN, ALL = "in domain", "mean of all"

@@ -39,7 +39,8 @@ from interextra.notebooks.parameters import (
 )
 from interextra.splits import attributes
 from interextra.splits.shift import Shift, in_domain
-from interextra.stats.effects import Effects, effects, interval, ratio
+from interextra.stats.bootstrap import interval, ratio
+from interextra.stats.effects import Effects, effects
 from interextra.store import Cell, Store, write_json
 
 NONE = "none"  # where nothing is drawn

@@ -32,7 +32,9 @@ from interextra.own import probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE
-from interextra.stats.effects import Effects, detectable, effects, interval, ratio
+from interextra.stats.bootstrap import interval, ratio
+from interextra.stats.effects import Effects, effects
+from interextra.stats.tests import detectable
 from interextra.store import InputError
 
 BASE, RANDOM, FAR, OUT, SPARED = (

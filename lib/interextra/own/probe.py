@@ -30,7 +30,7 @@ from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
-from interextra.stats.effects import detectable
+from interextra.stats.tests import detectable
 from interextra.store import Cell, InputError, Store, offenders
 
 DEPTH = 1000  # passages in a run

@@ -21,15 +21,9 @@ from interextra.own.audit import neighbours
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import (
-    DRAWS,
-    Effects,
-    detectable,
-    drawn_over,
-    effects,
-    shown,
-    with_interval,
-)
+from interextra.stats.effects import DRAWS, Effects, effects, shown
+from interextra.stats.formatting import drawn_over, with_interval
+from interextra.stats.tests import detectable
 from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES

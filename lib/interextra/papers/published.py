@@ -20,7 +20,9 @@ import yaml
 
 from interextra.models.architectures import colbert, dense, reranker, splade
 from interextra.stats.correlation import independent, interval_of_one
-from interextra.stats.effects import Effects, holm, with_interval
+from interextra.stats.effects import Effects
+from interextra.stats.formatting import with_interval
+from interextra.stats.tests import holm
 from interextra.store.errors import InputError
 
 FOLDER = Path(__file__).with_name("published_tables")

@@ -1,0 +1,1 @@
+"""Statistics of the kit: bootstrap, effects, tests and correlations."""

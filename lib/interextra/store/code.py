@@ -115,8 +115,8 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
     --------
     >>> list(behind(("interextra.store.files:digest",)))
     []
-    >>> list(behind(("interextra.stats.effects:ratio",)))
-    ['interextra.stats.effects:ratio', 'numpy']
+    >>> list(behind(("interextra.stats.bootstrap:ratio",)))
+    ['interextra.stats.bootstrap:ratio', 'numpy']
     """
     found: dict[str, str] = {}
     todo = [Place(*name.partition(":")[::2]) for name in names]

@@ -1,0 +1,34 @@
+"""Seven kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
+
+Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a
+column in print. Instead of a column a list of columns may be given, whose values are joined:
+`panel=["protocol", "measure"]`. Two texts come from the data: `figure.caption` states the message,
+`figure.alt` says what is seen.
+"""
+
+from interextra.figures.distributions import histogram
+from interextra.figures.forests import forest
+from interextra.figures.heatmaps import heat
+from interextra.figures.lines import curves
+from interextra.figures.looks import COLOURS, COLUMN, SYSTEMS, WIDTH, colours_of, style
+from interextra.figures.maps import scatter_map
+from interextra.figures.panels import Percents
+from interextra.figures.points import scatter
+from interextra.figures.stacks import bars
+
+__all__ = [
+    "COLOURS",
+    "COLUMN",
+    "SYSTEMS",
+    "WIDTH",
+    "Percents",
+    "bars",
+    "colours_of",
+    "curves",
+    "forest",
+    "heat",
+    "histogram",
+    "scatter",
+    "scatter_map",
+    "style",
+]

@@ -1,0 +1,147 @@
+"""Forest plots: effects with their intervals, a line each."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from pandas import DataFrame
+
+from interextra.figures.looks import (
+    COLOURS,
+    INK,
+    SYSTEMS,
+    captioned,
+    colours_of,
+    keys_of,
+    kind_of_figure,
+)
+from interextra.figures.panels import (
+    Percents,
+    distance_of,
+    figure_of,
+    finish,
+    name_rows,
+    panels_of,
+)
+from interextra.figures.words import Names, counted, in_words, names_of, range_of
+from interextra.stats.formatting import drawn_over
+
+OPTIONAL = ("published", "claim_low", "claim_high", "excluded")  # columns
+
+
+@kind_of_figure
+def forest(
+    frame: DataFrame,
+    row: Names,
+    effect: str,
+    label: str,
+    panel: Names = "",
+    hue: Names = "",
+    percent: bool = False,
+) -> Figure:
+    """Return effects with their intervals, a line each.
+
+    Parameters
+    ----------
+    frame : columns effect, low, high, and published where there is something. claim_low and
+        claim_high: the simultaneous interval of the claim on a row, a thin line. over: what the
+        intervals are over, for the caption. excluded: where true, points are hollow.
+    row : names of the rows.
+    effect : the column of the effects.
+    label : of the x-axis.
+    panel : a panel each.
+    hue : a colour each; several hues of a row stand below each other.
+    percent : effects are fractions.
+    """
+    frame = frame.assign(**{name: np.nan for name in OPTIONAL if name not in frame})
+    row_names = names_of(frame, row)
+    rows_are_systems = bool(SYSTEMS.intersection(row_names))
+    coloured = hue
+    if not hue and rows_are_systems:
+        coloured = row
+    colours = colours_of(frame, coloured)
+    panels = panels_of(frame, panel)
+    is_unique = all(names_of(part, row).is_unique for part in panels.values())
+    beside = "" if is_unique else hue
+    heights = [_height(part, row, beside) for part in panels.values()]
+    figure, drawn = figure_of(panels, heights, 3, row, sharex=True)
+    for axis, part in drawn:
+        _draw(axis, part, effect, row, beside, names_of(part, coloured).map(colours))
+        if percent:
+            axis.xaxis.set_major_formatter(Percents())
+    has_own_legend = coloured not in ("", row)
+    hues = keys_of(colours if has_own_legend else {}, marker="o", lw=2.5)
+    rows_are_numbers = row_names.str.fullmatch(r"[\d,]+").all()
+    y = in_words(row) if rows_are_numbers else ""
+    finish(figure, {in_words(hue): hues, "": _marks(frame)}, label, y)
+    extent = f"{label}: {range_of(frame, effect, [row, hue, panel], percent)}."
+    seen = f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}"
+    message = extent
+    if effect not in ("mean", "percent"):  # which are not compared with 0
+        by = row if rows_are_systems else hue or row
+        message = _beside_zero(frame, names_of(frame, by))
+    if "over" in frame:
+        message += f" Intervals are over {drawn_over(frame['over'])}."
+    return captioned(figure, message, seen)
+
+
+def _height(part: DataFrame, row: Names, beside: Names) -> float:
+    """Return the inches of a panel."""
+    rows = names_of(part, row).unique()
+    of_hues = 0.1 + 0.14 * names_of(part, beside).nunique()
+    return 0.4 + len(rows) * max(of_hues, distance_of(rows))
+
+
+def _draw(
+    axis: Axes,
+    part: DataFrame,
+    effect: str,
+    row: Names,
+    beside: Names,
+    colour: pd.Series,
+) -> None:
+    """Draw the effects of a panel, what is published and the intervals of claims."""
+    row_names, hue_names = names_of(part, row), names_of(part, beside)
+    rows, hues = list(row_names.unique()), list(hue_names.unique())
+    below = 0.7 * ((hue_names.map(hues.index) + 0.5) / len(hues) - 0.5)
+    y = row_names.map(rows.index) + below
+    inside = colour.mask(part["excluded"].eq(True), "white")
+    axis.hlines(y, part["low"], part["high"], color=colour, lw=2.5)
+    axis.hlines(y, part["claim_low"], part["claim_high"], color=colour, lw=0.9)
+    axis.scatter(part[effect], y, c=inside, ec=colour, s=36, zorder=3)
+    diamond = {"marker": "D", "s": 36, "fc": "none", "lw": 1.5, "zorder": 4}
+    axis.scatter(part["published"], y, ec=COLOURS["published"], **diamond)
+    axis.axvline(0, color="black", lw=0.8)
+    if len(hues) > 1:
+        for between in range(1, len(rows)):
+            axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
+    name_rows(axis, rows)
+
+
+def _marks(frame: DataFrame) -> list[Line2D]:
+    """Return the keys of what is drawn, whatever its colour."""
+    marks = keys_of({"estimate, 95 % interval": INK}, marker="o", lw=2.5)
+    if frame["claim_low"].any():
+        marks += keys_of({"simultaneous, of a claim": INK}, lw=0.9)
+    if frame["excluded"].any():
+        marks += keys_of({"excluded: not above BM25": INK}, marker="o", lw=2.5, mfc="white")
+    if frame["published"].notna().any():
+        published = {"published": COLOURS["published"]}
+        marks += keys_of(published, marker="D", lw=0, mfc="none", mew=1.5)
+    return marks
+
+
+def _beside_zero(frame: DataFrame, names: pd.Series) -> str:
+    """Return whose intervals do not include 0."""
+    sides = {"Intervals below 0": frame["high"] < 0, "Intervals above 0": frame["low"] > 0}
+    return counted(sides, names) or "Every interval includes 0."
+
+
+def _inside(frame: DataFrame) -> str:
+    """Return how many of the published values lie inside our intervals."""
+    n = frame["published"].notna().sum()
+    if not n:
+        return ""
+    n_inside = frame["published"].between(frame["low"], frame["high"]).sum()
+    return f" {n_inside} of {n} published values (diamonds) lie inside the interval there."

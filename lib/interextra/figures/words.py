@@ -1,0 +1,102 @@
+"""The words of a figure: names as a reader says them, texts that fit, and what is seen."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import pandas as pd
+from pandas import DataFrame
+
+Names = str | list[str]  # of columns; "" is none
+NAME = 1.7  # inches, of the name of a row at most: a longer one is wrapped
+FEW = 8  # values that texts name one by one
+WORDS = {
+    "n_train": "training queries",
+    "model": "system",
+    "method": "training strategy",
+    "wh-words": "question words",
+    "wha": "what",
+    "left_out": "excluded from training",
+    "stratum": "test cluster",
+    "bucket": "test bucket",
+}
+
+
+def in_words(name: Names) -> str:
+    """Return a name of the data as a reader says it; of several columns none."""
+    if not isinstance(name, str):
+        return ""
+    if name in WORDS:
+        return WORDS[name]
+    return re.sub(r"^C(\d+)$", r"topic \1", name.replace("_", " "))
+
+
+def names_of(frame: DataFrame, columns: Names) -> pd.Series:
+    """Return the values of a column, or of several joined, as text a row; of no column no text."""
+    if isinstance(columns, str):
+        columns = [columns]
+    texts = [[_text(value) for value in frame[name].tolist()] for name in columns if name]
+    if not texts:
+        return pd.Series("", frame.index, object)
+    return pd.Series([", ".join(row) for row in zip(*texts, strict=True)], frame.index, object)
+
+
+def _text(value: object) -> str:
+    """Return a value as text, a whole number with commas."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def inches_of(texts: Sequence[str]) -> float:
+    """Return about how wide the longest of these texts is."""
+    return max(map(len, texts)) * 0.58 * mpl.rcParams["font.size"] / 72
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return a text in lines of at most this width."""
+    return textwrap.fill(text, max(8, int(inches / inches_of("x"))))
+
+
+def counted(
+    sides: dict[str, pd.Series],
+    names: pd.Series,
+    what: str = "",
+) -> str:
+    """Return who is on which side, and how often of how many (`what` is counted)."""
+    sentences = []
+    for side, is_on_side in sides.items():
+        parts = []
+        groups = is_on_side.groupby(names, sort=False)
+        for name, n, size in groups.agg(["sum", "size"]).itertuples():
+            if n > 0:
+                often = f" ({n} of {size}{what})" if size > 1 else ""
+                parts.append(in_words(name) + often)
+        if parts:
+            sentences.append(f"{side}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def range_of(
+    frame: DataFrame,
+    value: str,
+    columns: Sequence[Names],
+    percent: bool = False,
+) -> str:
+    """Return the smallest and the largest value in words, each with the names of its row.
+
+    All values, where there are but a few.
+    """
+    shown = frame[frame[value].notna()]
+    has_many = len(shown) > FEW
+    if has_many:
+        ends = [shown[value].argmin(), shown[value].argmax()]
+        shown = shown.iloc[ends]
+    form = ".1%" if percent else ".3g"
+    names = [names_of(shown.round(2), column).map(in_words) for column in columns]
+    texts = []
+    for number, *row in zip(shown[value], *names, strict=True):
+        distinct = dict.fromkeys(filter(None, row))
+        texts.append(f"{number:{form}} ({', '.join(distinct)})")
+    if has_many:
+        return f"from {texts[0]} to {texts[1]}"
+    return ", ".join(texts) or "none of them defined"

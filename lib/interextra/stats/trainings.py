@@ -1,0 +1,75 @@
+"""The noise of training: how much the mean of a single model varies between its trainings."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from interextra.stats.pairing import Key, Models
+
+# What an interval is over: the column `over` of a table
+QUERIES = "queries"
+ONE_TRAINING = "queries; one training run"
+TRAININGS = "queries and training runs"
+
+
+class TrainingNoise(NamedTuple):
+    """How much the mean of a single model varies from training to training."""
+
+    deviation: float  # NaN: nothing was trained twice
+    freedom: int  # degrees of freedom of the deviation: how well it is known
+
+
+def training_noises(
+    models_of: Mapping[Key, Models], system_labels: Sequence[int]
+) -> dict[Key, TrainingNoise]:
+    """Return the noise of training of each group of values.
+
+    Two or three trainings of a model say little of it: the variance is pooled over the models of a
+    system, each counted once. Of the same models on several sets of queries (all, the near and the
+    far half) a row has its own variance; that of other models is the mean over their rows. A row
+    whose models were trained once borrows it.
+
+    Parameters
+    ----------
+    models_of : the models behind each group, by its key.
+    system_labels : which labels of a key name the system, and what it is measured by.
+    """
+    systems: dict[Key, dict[Key, Models]] = {}
+    for key, models in models_of.items():
+        system = tuple(key[place] for place in system_labels)
+        systems.setdefault(system, {})[key] = models
+    noises = dict.fromkeys(models_of, TrainingNoise(float("nan"), 0))
+    for rows in systems.values():
+        noises.update(_noises_of_system(rows))
+    return noises
+
+
+def _noises_of_system(rows: Mapping[Key, Models]) -> dict[Key, TrainingNoise]:
+    """Return the noise of each row of a system with trained models, if any was trained twice."""
+    freedom: dict[Key, int] = {}
+    for models in rows.values():
+        freedom.update(models.freedom)
+    mean_variances = _mean_variances(rows.values())
+    weights = {names: sum(freedom[name] for name in names) for names in mean_variances}
+    total_weight = sum(weights.values())
+    if not total_weight:
+        return {}
+    noises = {}
+    for key, models in rows.items():
+        if not models.freedom:
+            continue
+        variances = dict(mean_variances)
+        if models.counted:
+            variances[models.names] = models.variance
+        pooled = math.fsum(weights[names] * variances[names] for names in weights) / total_weight
+        noises[key] = TrainingNoise(math.sqrt(pooled), sum(freedom.values()))
+    return noises
+
+
+def _mean_variances(rows: Iterable[Models]) -> dict[frozenset[Key], float]:
+    """Return the variance of some models between trainings, mean over the rows of these models."""
+    variances: dict[frozenset[Key], list[float]] = {}
+    for models in rows:
+        if models.counted:
+            variances.setdefault(models.names, []).append(models.variance)
+    return {names: math.fsum(each) / len(each) for names, each in variances.items()}
