@@ -145,9 +145,10 @@ def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
         # each [1 or n_boot, n_systems]
         means = [systems[regime].to_numpy()[np.newaxis] for regime in REGIMES]
         draws = [systems.drawn(side).T for side in ("first", "second")]
-        low, high = interval(_kendall(*draws))
+        tau = _kendall(*means).item()
+        ends = interval(_kendall(*draws))
         orders = [_order(systems, regime) for regime in REGIMES]
-        rows.append((*labels, _kendall(*means).item(), low, high, *orders))
+        rows.append((*labels, tau, *ends, *orders))
     return pd.DataFrame(rows, columns=[*by, "tau", "low", "high", *REGIMES])
 
 

@@ -14,10 +14,11 @@ from pydantic import Field
 from interextra.data.collection import Collection
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining
+from interextra.models.recipe import Pretraining, Recipe
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     Entries,
+    Entry,
     GateParameters,
     Measures,
     Names,
@@ -30,6 +31,8 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.papers import published
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest
 from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
@@ -49,7 +52,12 @@ ROLES = {
     "coCon-marco": ("spans", True),
 }
 # An objective, and the one to which it adds one thing
-STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans", "condenser"))
+STEPS = (
+    ("words", "none"),
+    ("order", "words"),
+    ("condenser", "words"),
+    ("spans", "condenser"),
+)
 
 Start = dict[str, Any]  # an initialisation, see `start_in`
 
@@ -150,37 +158,50 @@ def plan(p: Parameters) -> plans.Plan:
     plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
     sets = plans.restrain_of(p, p.sizes)
     # claims are made of ReSTTest alone: only there the queries of the gate are searched
-    asked = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
-    buckets = plans.resttest_of(p, asked.resttest_splits) if "ReSTTest" in p.protocols else None
+    searched = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
+    buckets = None
+    if "ReSTTest" in p.protocols:
+        buckets = plans.resttest_of(p, searched.resttest_splits)
     started = {BM25: strategies[BM25]}
     for start in starts:
         started[start["model"]] = start["recipe"]
-    strategies_restrain, strategies_resttest = plans.both_protocols(
-        asked, sets, buckets, strategies
-    )
-    starts_restrain, starts_resttest = plans.both_protocols(asked, sets, buckets, started)
+    of_strategies = _designs("strategies", searched, sets, buckets, strategies)
+    of_starts = _designs("starts", searched, sets, buckets, started)
     measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
     return plans.Plan(
         sets=sets,
         buckets=buckets,
         measures=measures,
-        pretrained=_pretrained(starts_restrain),
+        pretrained=_pretrained(of_starts["starts_restrain"]),
         marks=marks(starts),
         judged_by=_judged_by(p, measures),
-        strategies_restrain=plans.design(strategies_restrain),
-        strategies_resttest=pd.DataFrame(strategies_resttest),
-        starts_restrain=plans.design(starts_restrain),
-        starts_resttest=pd.DataFrame(starts_resttest),
+        **of_strategies,
+        **of_starts,
     )
 
 
-def _pretrained(runs: Sequence[Mapping[str, Any]]) -> dict[str, Pretrained]:
+def _designs(
+    study: str,
+    p: Parameters,
+    sets: ReSTrain,
+    buckets: ReSTTest | None,
+    systems: Mapping[str, Recipe],
+) -> dict[str, pd.DataFrame]:
+    """Return the designs of a study by name, STUDY_restrain and STUDY_resttest."""
+    restrain, resttest = plans.both_protocols(p, sets, buckets, systems)
+    return {
+        f"{study}_restrain": plans.design(restrain),
+        f"{study}_resttest": pd.DataFrame(resttest),
+    }
+
+
+def _pretrained(design: pd.DataFrame) -> dict[str, Pretrained]:
     """Return label → what the first training of each pretrained model starts from."""
     pretrained: dict[str, Pretrained] = {}
-    for row in runs:
-        first = row["run"].model.first
+    for row in design.itertuples():
+        first = row.run.model.first
         if isinstance(first, Pretrained):
-            pretrained.setdefault(row["model"], first)
+            pretrained.setdefault(row.model, first)
     return pretrained
 
 
@@ -225,23 +246,29 @@ def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> Start:
     corpus_of = {"none": (), "other": p.other_text, "target": (p.collection,)}
     plans.refuse_unknown(f"starts, {label}", [text], corpus_of)
     start = {"model": label, "objective": objective, "text": text}
-    steps = {"steps": p.steps} if p.steps else {}
-    if not options:
-        pretraining = {
-            "objective": objective,
-            "corpus": corpus_of[text],
-            "pooling": base.pooling,
-            "precision": base.precision,
-            "steps": p.pretraining_steps,
-            "learning_rate": p.pretraining_rate,
-        }
-        recipe = plans.named_recipe(p.start_recipe, pretraining=pretraining, **steps)
-        return start | {"made": "ours", "recipe": recipe}
-    plans.fields(options, "recipe", more=True)
-    plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
-    is_base = objective != "none" and plans.named_recipe(options) == base
-    recipe = plans.named_recipe(options, **steps)
-    return start | {"made": "base" if is_base else "given", "recipe": recipe}
+    if options:
+        plans.fields(options, "recipe", more=True)
+        plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
+        is_base = objective != "none" and plans.named_recipe(options) == base
+        made = "base" if is_base else "given"
+        return start | {"made": made, "recipe": _recipe(p, options)}
+    pretraining = {
+        "objective": objective,
+        "corpus": corpus_of[text],
+        "pooling": base.pooling,
+        "precision": base.precision,
+        "steps": p.pretraining_steps,
+        "learning_rate": p.pretraining_rate,
+    }
+    recipe = _recipe(p, p.start_recipe, pretraining=pretraining)
+    return start | {"made": "ours", "recipe": recipe}
+
+
+def _recipe(p: PretrainingParameters, entry: Entry, **options: Any) -> Recipe:
+    """Return a recipe of an initialisation, with the notebook's `steps` where they are set."""
+    if p.steps:
+        options["steps"] = p.steps
+    return plans.named_recipe(entry, **options)
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
@@ -260,28 +287,28 @@ def marks(starts: Sequence[Start]) -> pd.DataFrame:
         model, objective, text, te (a task for the whole text), tc (target read), made, role (row
         of Table 9); a row an initialisation.
     """
-    base_has_te = any(
-        start["made"] == "base" and start["objective"] in TEXT_LEVEL for start in starts
-    )
+    objectives_of_base = {start["objective"] for start in starts if start["made"] == "base"}
+    base_has_te = not objectives_of_base.isdisjoint(TEXT_LEVEL)
     rows = []
     for start in starts:
-        has_task = start["objective"] in TEXT_LEVEL
-        te = has_task or (base_has_te and start["made"] == "ours")
+        has_from_base = base_has_te and start["made"] == "ours"
+        te = start["objective"] in TEXT_LEVEL or has_from_base
         tc = start["text"] == "target"
-        role = _role(start, tc) if te == has_task else ""
-        if start["model"] in ROLES:
-            role = start["model"]
-        rows.append(start | {"te": te, "tc": tc, "role": role})
+        rows.append(start | {"te": te, "tc": tc, "role": _role(start, te, tc)})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 
-def _role(start: Start, tc: bool) -> str:
-    """Return the row of Table 9 with the same objective that has read the same; "": none."""
-    is_base = start["objective"] == "none" and start["made"] == "ours"
-    if is_base:  # not random
+def _role(start: Start, te: bool, tc: bool) -> str:
+    """Return the row of Table 9 whose place an initialisation takes; "": none."""
+    label, objective = start["model"], start["objective"]
+    if label in ROLES:
+        return label
+    is_base = objective == "none" and start["made"] == "ours"  # not random
+    has_te_from_base = te and objective not in TEXT_LEVEL
+    if is_base or has_te_from_base:
         return ""
     for role, objective_and_tc in ROLES.items():
-        if objective_and_tc == (start["objective"], tc):
+        if objective_and_tc == (objective, tc):
             return role
     return ""
 
@@ -298,8 +325,8 @@ def relevant_passages(
     pandas.DataFrame
         query_id, query, row (of the passage in the collection).
     """
-    is_relevant = (qrels["relevance"] >= 1) & qrels["query_id"].isin(queries["query_id"])
-    relevant = qrels[is_relevant]
+    is_asked = qrels["query_id"].isin(queries["query_id"])
+    relevant = qrels[is_asked & (qrels["relevance"] >= 1)]
     of_one_query = relevant[~relevant["doc_id"].duplicated(keep=False)]
     size = of_one_query.groupby("query_id")["doc_id"].transform("size")
     passages = of_one_query.assign(size=size)[size >= least]
@@ -395,7 +422,8 @@ def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """
     rows = []
     for model, cell in pretrained.items():
-        log = json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
+        path = store[cell] / "pretraining.json"
+        log = json.loads(path.read_text(encoding="utf-8"))
         for what, before in log.get("before", {}).items():
             row = (model, what, before, log["after"][what])
             rows.append(row)
@@ -417,8 +445,9 @@ def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -
     words = how.model_copy(update={"objective": "words"})
     rows = []
     for model, cell in pretrained.items():
-        weights, tokenizer = opened(str(store[cell] / "weights"), cell.seed)
+        path = store[cell] / "weights"
+        weights, tokenizer = opened(str(path), cell.seed)
         held_out, _ = read(how, collections, tokenizer)
-        objective = Objective(weights, tokenizer, words)
-        rows.append({"model": model} | objective.measure(held_out, 0, how.batch_size))
+        measured = Objective(weights, tokenizer, words).measure(held_out, 0, how.batch_size)
+        rows.append({"model": model} | measured)
     return pd.DataFrame(rows)
