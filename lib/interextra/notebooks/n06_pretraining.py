@@ -153,8 +153,7 @@ def plan(p: Parameters) -> plans.Plan:
     """
     strategies = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
     starts = [start_in(p, entry) for entry in p.starts]
-    if "ReSTrain" not in p.protocols or not set(p.protocols).issubset(plans.PROTOCOLS):
-        raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
+    _refuse_protocols(p.protocols)
     plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
     sets = plans.restrain_of(p, p.sizes)
     # claims are made of ReSTTest alone: only there the queries of the gate are searched
@@ -162,11 +161,10 @@ def plan(p: Parameters) -> plans.Plan:
     buckets = None
     if "ReSTTest" in p.protocols:
         buckets = plans.resttest_of(p, searched.resttest_splits)
-    started = {BM25: strategies[BM25]}
-    for start in starts:
-        started[start["model"]] = start["recipe"]
     of_strategies = _designs("strategies", searched, sets, buckets, strategies)
-    of_starts = _designs("starts", searched, sets, buckets, started)
+    systems_of_starts = {start["model"]: start["recipe"] for start in starts}
+    systems_of_starts = {BM25: strategies[BM25]} | systems_of_starts
+    of_starts = _designs("starts", searched, sets, buckets, systems_of_starts)
     measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
     return plans.Plan(
         sets=sets,
@@ -178,6 +176,12 @@ def plan(p: Parameters) -> plans.Plan:
         **of_strategies,
         **of_starts,
     )
+
+
+def _refuse_protocols(protocols: Sequence[str]) -> None:
+    """Raise InputError for protocols without ReSTrain, or that there are not."""
+    if "ReSTrain" not in protocols or not set(protocols).issubset(plans.PROTOCOLS):
+        raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
 
 
 def _designs(
@@ -245,23 +249,24 @@ def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> Start:
     plans.refuse_unknown("start_recipe, architecture", [base.architecture], ["dense"])
     corpus_of = {"none": (), "other": p.other_text, "target": (p.collection,)}
     plans.refuse_unknown(f"starts, {label}", [text], corpus_of)
-    start = {"model": label, "objective": objective, "text": text}
     if options:
         plans.fields(options, "recipe", more=True)
         plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
         is_base = objective != "none" and plans.named_recipe(options) == base
         made = "base" if is_base else "given"
-        return start | {"made": made, "recipe": _recipe(p, options)}
-    pretraining = {
-        "objective": objective,
-        "corpus": corpus_of[text],
-        "pooling": base.pooling,
-        "precision": base.precision,
-        "steps": p.pretraining_steps,
-        "learning_rate": p.pretraining_rate,
-    }
-    recipe = _recipe(p, p.start_recipe, pretraining=pretraining)
-    return start | {"made": "ours", "recipe": recipe}
+        recipe = _recipe(p, options)
+    else:
+        made = "ours"
+        pretraining = {
+            "objective": objective,
+            "corpus": corpus_of[text],
+            "pooling": base.pooling,
+            "precision": base.precision,
+            "steps": p.pretraining_steps,
+            "learning_rate": p.pretraining_rate,
+        }
+        recipe = _recipe(p, p.start_recipe, pretraining=pretraining)
+    return {"model": label, "objective": objective, "text": text, "made": made, "recipe": recipe}
 
 
 def _recipe(p: PretrainingParameters, entry: Entry, **options: Any) -> Recipe:
@@ -294,7 +299,8 @@ def marks(starts: Sequence[Start]) -> pd.DataFrame:
         has_from_base = base_has_te and start["made"] == "ours"
         te = start["objective"] in TEXT_LEVEL or has_from_base
         tc = start["text"] == "target"
-        rows.append(start | {"te": te, "tc": tc, "role": _role(start, te, tc)})
+        role = _role(start, te, tc)
+        rows.append(start | {"te": te, "tc": tc, "role": role})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 
