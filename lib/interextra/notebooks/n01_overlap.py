@@ -292,8 +292,8 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     pandas.DataFrame
         A row of `stats.effects` for each of entity and intent, as `label`.
     """
-    code_of = {label: codes(pairs, label) for label in LABELS}
-    coded = pd.DataFrame(code_of).assign(query_id=pairs["test_query_id"].to_numpy())
+    coded = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
+    coded["query_id"] = pairs["test_query_id"].to_numpy()
     methods = ("bm25", "embedding")
     parts = []
     for method in methods:
@@ -324,12 +324,12 @@ def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
     for split, runs_of_split in runs.groupby("split", sort=False):
         ndcg = {}
         for row in runs_of_split.itertuples():
-            values = per_query(RunFile.read(row.path), qrels[split], [NDCG])
-            ndcg[row.system] = values[NDCG]
+            run = RunFile.read(row.path)
+            ndcg[row.system] = per_query(run, qrels[split], [NDCG])[NDCG]
         by_system = pd.DataFrame(ndcg).rename_axis("query_id")
-        gain = by_system.drop(columns=BM25).sub(by_system[BM25], axis=0).reset_index()
-        gain = gain.melt("query_id", var_name="system", value_name="gain")
-        parts.append(gain.assign(split=split))
+        gain = by_system.drop(columns=BM25).sub(by_system[BM25], axis=0)
+        long = gain.reset_index().melt("query_id", var_name="system", value_name="gain")
+        parts.append(long.assign(split=split))
     return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
 
 

@@ -208,8 +208,8 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
         relative difference from the mean of the largest sets of the nearest band.
     """
     labels = ["n_train", "band", "draw", "seed"]
-    means = values.groupby(["model", "measure", *labels], sort=False)["value"].mean()
-    runs = means.reset_index()
+    of_run = values.groupby(["model", "measure", *labels], sort=False)
+    runs = of_run["value"].mean().reset_index()
     size = runs["n_train"].astype(str)
     draw = runs["draw"].astype(str)
     runs["set"] = runs["band"] + "-" + size + "-" + draw
@@ -259,9 +259,9 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def _terms(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the terms of the regression, size and similarity each less its mean."""
     doublings = np.log2(runs["n_train"])
-    doublings = doublings - doublings.mean()
+    doublings -= doublings.mean()
     nearer = 10 * runs["nearest_similarity"]
-    nearer = nearer - nearer.mean()
+    nearer -= nearer.mean()
     return pd.DataFrame(
         {
             "twice the training queries": doublings,
@@ -302,11 +302,8 @@ def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
     for regime in REGIMES:
         in_set = np.isin(train_ids, sets[f"{regime}-{size}"])
         cosines, nearest_rows = nearest(test, train[in_set], k=1)
-        columns = {
-            "query_id": test_ids,
-            "regime": regime,
-            "similarity": cosines[:, 0],
-            "nearest": train_ids[in_set][nearest_rows[:, 0]],
-        }
-        parts.append(pd.DataFrame(columns))
+        part = pd.DataFrame({"query_id": test_ids, "regime": regime})
+        part["similarity"] = cosines[:, 0]
+        part["nearest"] = train_ids[in_set][nearest_rows[:, 0]]
+        parts.append(part)
     return pd.concat(parts, ignore_index=True)

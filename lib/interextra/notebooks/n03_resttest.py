@@ -83,8 +83,11 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     no training made a difference, which is what comes from the weights alone. macro minus constant
     is what comes from the models.
     """
-    weighted = {"micro": values, "macro": macro(values), "constant": macro(constant(values))}
-    parts = [in_regimes(part).assign(average=name) for name, part in weighted.items()]
+    parts = [
+        in_regimes(values).assign(average="micro"),
+        in_regimes(macro(values)).assign(average="macro"),
+        in_regimes(macro(constant(values))).assign(average="constant"),
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -106,7 +109,8 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     n_queries = _of_group(sided, [*labels, "left_out"], "size")
     n_of_side = _of_group(sided, [*labels, "left_out", "side"], "size")
     # models whose values of a query are averaged later
-    n_models = np.where(sided["side"] == "in", n_folds - 1, 1)
+    is_in = sided["side"] == "in"
+    n_models = np.where(is_in, n_folds - 1, 1)
     weighted = sided["value"] * n_models * n_queries / (n_folds * n_of_side)
     return sided.assign(value=weighted)
 
@@ -128,9 +132,9 @@ def constant(values: pd.DataFrame) -> pd.DataFrame:
     """
     sided = sides(values)
     labels = [name for name in sided if name not in APART]
-    in_value = sided["value"].where(sided["side"] == "in")
-    of_query = sided.assign(value=in_value).groupby([*labels, "query_id"], dropna=False)
-    return sided.assign(value=of_query["value"].transform("mean"))
+    in_values = sided.assign(value=sided["value"].where(sided["side"] == "in"))
+    of_query = in_values.groupby([*labels, "query_id"], dropna=False)["value"]
+    return sided.assign(value=of_query.transform("mean"))
 
 
 def less_constant(table: Effects) -> Effects:

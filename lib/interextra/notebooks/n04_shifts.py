@@ -191,7 +191,8 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
 
 def _typical(texts: pd.Series, vectors: np.ndarray) -> str:
     """Return the three texts whose vectors are nearest to the mean of all of them."""
-    squared_distances = ((vectors - vectors.mean(axis=0)) ** 2).sum(axis=1)
+    deviations = vectors - vectors.mean(axis=0)
+    squared_distances = (deviations**2).sum(axis=1)
     nearest = np.argsort(squared_distances, kind="stable")[:3]
     return " | ".join(texts.iloc[nearest])
 
@@ -223,7 +224,9 @@ def switch_table(
         changed_topic = topics(vectors, **options | changed_options).topic
         in_both = has_topic & (changed_topic >= 0)
         share_kept = in_both.sum() / has_topic.sum()
-        alike = agreement(changed_topic[in_both], topic[in_both]) if in_both.any() else {}
+        alike: dict[str, float] = {}
+        if in_both.any():
+            alike = agreement(changed_topic[in_both], topic[in_both])
         rows.append((change, share_kept, alike.get("ari"), alike.get("share_matched")))
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
@@ -247,7 +250,7 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     is_out = matrix["left_out"] == matrix["stratum"]
     with_cluster, without_cluster = matrix[~is_out], matrix[is_out]
     pairs = with_cluster.merge(without_cluster, on=[*system, "stratum"], suffixes=("", "_out"))
-    difference = pairs["value"] - pairs["value_out"]
-    pairs["is_exception"] = pairs["measure"].map(worse) * difference < 0
+    lead = (pairs["value"] - pairs["value_out"]) * pairs["measure"].map(worse)
+    pairs["is_exception"] = lead < 0
     counts = pairs.groupby(system, sort=False)["is_exception"].agg(["size", "sum"])
     return counts.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
