@@ -108,8 +108,8 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     n_folds = _of_group(sided, labels, "nunique")
     n_queries = _of_group(sided, [*labels, "left_out"], "size")
     n_of_side = _of_group(sided, [*labels, "left_out", "side"], "size")
-    # models whose values of a query are averaged later
     is_in = sided["side"] == "in"
+    # whose values of a query are averaged later
     n_models = np.where(is_in, n_folds - 1, 1)
     weighted = sided["value"] * n_models * n_queries / (n_folds * n_of_side)
     return sided.assign(value=weighted)
