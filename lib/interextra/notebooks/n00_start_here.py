@@ -15,13 +15,23 @@ class Parameters(RunParameters):
 
 
 def plan(p: Parameters) -> Plan:
-    """`design`: model, run. The first system is compared with the last one."""
-    made, queries = systems(p), test_queries(p, p.test_splits)
-    if len(made) < 2:
+    """Return `design`: model, run, a row a system; the first is compared with the last one.
+
+    Raises
+    ------
+    InputError
+        Fewer than two systems.
+    """
+    recipes = systems(p)
+    if len(recipes) < 2:
         raise InputError(
-            "parameter 'recipes': this notebook compares the first system with the last one: give two"
+            "parameter 'recipes': this notebook compares the first system with the last one: "
+            "give two"
         )
-    runs = {
-        label: run_of(p, one, training_queries(p), p.seed, queries) for label, one in made.items()
-    }
-    return Plan(design=design([{"model": label, "run": run} for label, run in runs.items()]))
+    train = training_queries(p)
+    queries = test_queries(p, p.test_splits)
+    rows = []
+    for label, recipe in recipes.items():
+        run = run_of(p, recipe, train, p.seed, queries)
+        rows.append({"model": label, "run": run})
+    return Plan(design=design(rows))

@@ -1,7 +1,6 @@
-"""Notebook 01: candidates to annotate, our overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022,
-section 3).
+"""Notebook 01: candidates to annotate, our overlap beside Tables 1 to 4 of Zhan et al.
 
-And do published runs gain more on queries that overlap with training?
+CIKM 2022, section 3. And do published runs gain more on queries that overlap with training?
 """
 
 from pathlib import Path
@@ -40,6 +39,12 @@ from interextra.store.errors import InputError, offenders
 
 NDCG = "nDCG@10"
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
+TEXTS = ["test_query", "train_query"]
+# Column of Zhan's Table 4 → ours
+COLUMNS_OF_TABLE_4 = {
+    "TREC 20 DL Test Query": "test_query",
+    "Duplicate Training Query": "train_query",
+}
 
 
 class Parameters(TrainingParameters):
@@ -52,7 +57,8 @@ class Parameters(TrainingParameters):
     )
     sheets: AnyNames = parameter(
         [],
-        "completed sheets of your annotators (CSV), all with the same pairs; replace the simulated ones",
+        "completed sheets of your annotators (CSV), all with the same pairs; replace the simulated "
+        "ones",
     )
     annotators: Annotated[int, Field(ge=2, le=1000)] = parameter(
         3, "simulated annotators", paper="3"
@@ -81,174 +87,318 @@ class Parameters(TrainingParameters):
 
 
 def plan(p: Parameters) -> Plan:
-    """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
+    """Return candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
 
-    `graded`: the queries whose judgements are compared with the training labels. `runs`: system,
-    split, path.
+    Returns
+    -------
+    Plan
+        `runs` (see `gains`), `vectors` of the queries, `graded` (queries whose judgements are
+        compared with the training labels), `candidates`, and with `real_msmarco` those of the real
+        queries, `real`.
+
+    Raises
+    ------
+    InputError
+        A file that is not there, or published runs on a split without a run of BM25.
     """
-    if missing := [sheet for sheet in p.sheets if not Path(sheet).is_file()]:
+    missing_sheets = [sheet for sheet in p.sheets if not Path(sheet).is_file()]
+    if missing_sheets:
         raise InputError(
-            f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository"
+            f"parameter 'sheets': no file {offenders(missing_sheets)}; a relative path begins at "
+            "the repository"
         )
-    runs = [fields(entry, "system", "split", "file") for entry in p.runs]
-    runs = pd.DataFrame(runs, columns=["system", "split", "path"])
-    runs["path"] = runs["path"].map(with_data_folder)
-    if missing := [path for path in runs["path"] if not Path(path).is_file()]:
-        raise InputError(f"parameter 'runs': no file {offenders(missing)}")
-    if alone := set(runs["split"]) - set(runs.loc[runs["system"] == BM25, "split"]):
-        raise InputError(
-            f"parameter 'runs': no run of {BM25} on {offenders(sorted(alone))}, over which others gain"
-        )
-    graded = test_queries(p, p.graded_splits)
-    made = Plan(runs=runs, vectors=query_vectors(p, test_queries(p, p.test_splits)), graded=graded)
-    made.candidates = Candidates(vectors=made.vectors, k=p.candidates)
+    runs = _published_runs(p)
+    vectors = query_vectors(p, test_queries(p, p.test_splits))
+    planned = Plan(
+        runs=runs,
+        vectors=vectors,
+        graded=test_queries(p, p.graded_splits),
+        candidates=Candidates(vectors=vectors, k=p.candidates),
+    )
     if p.real_msmarco:
-        made.real = Candidates(vectors=real_vectors(p.real_encoder), k=p.candidates)
-    return made
+        planned.real = Candidates(vectors=real_vectors(p.real_encoder), k=p.candidates)
+    return planned
+
+
+def _published_runs(p: Parameters) -> pd.DataFrame:
+    """Return system, split, path of the published runs; their files and BM25's must be there."""
+    entries = [fields(entry, "system", "split", "file") for entry in p.runs]
+    runs = pd.DataFrame(entries, columns=["system", "split", "path"])
+    runs["path"] = runs["path"].map(with_data_folder)
+    missing_files = [path for path in runs["path"] if not Path(path).is_file()]
+    if missing_files:
+        raise InputError(f"parameter 'runs': no file {offenders(missing_files)}")
+    splits_of_bm25 = runs.loc[runs["system"] == BM25, "split"]
+    without_bm25 = set(runs["split"]).difference(splits_of_bm25)
+    if without_bm25:
+        raise InputError(
+            f"parameter 'runs': no run of {BM25} on {offenders(sorted(without_bm25))}, over which "
+            "others gain"
+        )
+    return runs
 
 
 def published_counts(table: int) -> pd.DataFrame:
-    """Table 1 or 2 in the form of our overlap tables: test_set, label, n, percent, source."""
-    frame = published.load("zhan", table)
-    n = (frame["value"] / 100 * frame["n_queries"]).round().astype(int)
-    columns = {
-        "test_set": frame["collection"].map(TEST_SETS),
-        "label": frame["row"].str.split().str[0].str.lower(),
-    }
-    return pd.DataFrame(columns | {"n": n, "percent": frame["value"], "source": "published"})
+    """Return Table 1 or 2 in the form of our overlap tables.
+
+    Returns
+    -------
+    pandas.DataFrame
+        test_set, label, n (queries), percent, source.
+    """
+    printed = published.load("zhan", table)
+    percent = printed["value"]
+    n_queries = percent / 100 * printed["n_queries"]
+    return pd.DataFrame(
+        {
+            "test_set": printed["collection"].map(TEST_SETS),
+            "label": printed["row"].str.split().str[0].str.lower(),
+            "n": n_queries.round().astype(int),
+            "percent": percent,
+            "source": "published",
+        }
+    )
 
 
 def published_shares(seed: int, n_boot: int) -> Effects:
-    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over
-    DL 2019 and 2020.
+    """Return the shares of DL 2019 and 2020 that Tables 1 and 2 give to the labels of more overlap.
 
-    Returns Effects[label, test_set, measure, estimate, n_queries], with the draws of as many
-    queries.
+    Returns
+    -------
+    Effects
+        label (the two labels of more overlap), test_set, measure, estimate, n_queries; a row a
+        table, with the draws of as many queries.
     """
-    rows, random = [], np.random.default_rng(seed)
-    for number, names in enumerate(LABELS.values(), 1):
-        table = published_counts(number).query("test_set in ['dl19', 'dl20']")
-        n, inside = table["n"].sum(), table.loc[table["label"].isin(names[:2]), "n"].sum()
-        rows.append((" or ".join(names[:2]), inside / n, n))
-    table = pd.DataFrame(rows, columns=["label", "estimate", "n_queries"])
-    drawn = [random.binomial(n, share, n_boot) / n for _, share, n in rows]
-    table = table.assign(test_set="DL 2019 and 2020", measure="share of queries")
-    return Effects.of(table, ["label"], ["estimate"], drawn)
+    random = np.random.default_rng(seed)
+    rows, drawn_shares = [], []
+    for table, labels in enumerate(LABELS.values(), 1):
+        counts = published_counts(table).query("test_set in ['dl19', 'dl20']")
+        n_queries = counts["n"].sum()
+        more_overlap = labels[:2]
+        has_more = counts["label"].isin(more_overlap)
+        share = counts.loc[has_more, "n"].sum() / n_queries
+        rows.append((" or ".join(more_overlap), share, n_queries))
+        drawn = random.binomial(n_queries, share, n_boot)
+        drawn_shares.append(drawn / n_queries)
+    shares = pd.DataFrame(rows, columns=["label", "estimate", "n_queries"])
+    shares = shares.assign(test_set="DL 2019 and 2020", measure="share of queries")
+    return Effects.of(shares, ["label"], ["estimate"], drawn_shares)
 
 
 def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
-    """Our label overlap with the published percentages of DL19 and DL20 beside it: the columns of
-    label_overlap.csv.
+    """Return our label overlap with the published percentages of DL19 and DL20 beside it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of label_overlap.csv.
     """
-    frame, on = published.load("zhan", 3), ["test_set", "relevance_threshold"]
-    columns = [
-        frame["collection"].map(TEST_SETS),
-        frame["row"].str.extract(r"(\d)")[0].astype(int),
-        frame["value"],
-    ]
-    theirs = pd.DataFrame(dict(zip([*on, "published_percent"], columns, strict=True)))
-    columns = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
-    return measured[columns].merge(theirs, how="left", on=on)
+    printed = published.load("zhan", 3)
+    relevance = printed["row"].str.extract(r"(\d)", expand=False)
+    percentages = pd.DataFrame(
+        {
+            "test_set": printed["collection"].map(TEST_SETS),
+            "relevance_threshold": relevance.astype(int),
+            "published_percent": printed["value"],
+        }
+    )
+    on = ["test_set", "relevance_threshold"]
+    ours = measured[[*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]]
+    return ours.merge(percentages, how="left", on=on)
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
-    """The published duplicates: is the training query among ours, and at which rank does each
-    method find it?
+    """Return the published duplicates, and where our candidates have them.
 
-    `pairs`: candidates (test_query, train_query, bm25_rank, embedding_rank; 0: not found); `train`:
-    has their text.
+    Is the training query among ours, and at which rank does each method find it?
+
+    Parameters
+    ----------
+    pairs
+        Candidates: test_query, train_query, bm25_rank, embedding_rank (0: not found).
+    train
+        Our training queries, with their text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        test_query, train_query, in_our_training_queries, bm25_rank, embedding_rank; the ranks are
+        missing where the pair is no candidate.
     """
-    texts = ["test_query", "train_query"]
-    twins = published.load("zhan", 4).pivot(index="pair", columns="column", values="text")
-    twins = twins.set_axis(texts[::-1], axis=1)[texts]
-    known = twins["train_query"].str.lower().isin(train["text"].str.strip().str.lower())
-    found = pairs[[*texts, "bm25_rank", "embedding_rank"]]
-    found = found.assign(
-        **{name: found[name].str.strip().str.lower() for name in texts}
-    ).drop_duplicates(texts)
-    return twins.assign(in_our_training_queries=known).merge(found, how="left", on=texts)
+    printed = published.load("zhan", 4)
+    printed = printed.assign(column=printed["column"].map(COLUMNS_OF_TABLE_4))
+    duplicates = printed.pivot(index="pair", columns="column", values="text")
+    is_ours = duplicates["train_query"].str.lower().isin(_plain(train["text"]))
+    ranks = pairs[[*TEXTS, "bm25_rank", "embedding_rank"]].copy()
+    for name in TEXTS:
+        ranks[name] = _plain(ranks[name])
+    ranks = ranks.drop_duplicates(TEXTS)
+    return duplicates.assign(in_our_training_queries=is_ours).merge(ranks, how="left", on=TEXTS)
+
+
+def _plain(texts: pd.Series) -> pd.Series:
+    """Return texts in lower case, without space around them."""
+    return texts.str.strip().str.lower()
 
 
 def simulate_annotators(truth: np.ndarray, error_rate: float, n: int, seed: int) -> np.ndarray:
-    """Codes that `n` annotators would give who err independently: int64[n, n_pairs] from `truth`
-    int[n_pairs].
+    """Return the codes that annotators would give who err independently.
 
     An error is a neighbouring code: 0 and 2 become 1, and 1 becomes 0 or 2.
 
+    Parameters
+    ----------
+    truth : int[n_pairs]
+        The true codes, see `overlap.annotation.codes`.
+    error_rate
+        Probability of an error.
+    n
+        Number of annotators.
+    seed
+        Of the errors.
+
+    Returns
+    -------
+    int64[n, n_pairs]
+
+    Examples
+    --------
     >>> simulate_annotators(np.array([0, 1, 2]), 0.0, n=2, seed=1).tolist()
     [[0, 1, 2], [0, 1, 2]]
     """
     rng = np.random.default_rng(seed)
-    wrong = rng.random((n, len(truth))) < error_rate
-    other = np.where(truth == 1, 2 * rng.integers(2, size=(n, len(truth))), 1)
-    return np.where(wrong, other, truth)
+    shape = (n, len(truth))
+    is_wrong = rng.random(shape) < error_rate
+    zero_or_two = 2 * rng.integers(2, size=shape)
+    neighbour = np.where(truth == 1, zero_or_two, 1)
+    return np.where(is_wrong, neighbour, truth)
 
 
 def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Which method finds the more similar training queries (Zhan §4.1.1): mean code of its
-    candidates, paired by query.
+    """Compare the overlap of the training queries that BM25 and the embedding find.
 
-    `pairs` labelled, with source; a pair found by both counts for both. Test queries without a
-    candidate of one method are left out. Returns a row of `stats.effects` for each of entity and
-    intent, as `label`.
+    Which method finds the more similar training queries (Zhan §4.1.1): the mean code of its
+    candidates, paired by query. A pair found by both counts for both. Test queries without a
+    candidate of one method are left out.
+
+    Parameters
+    ----------
+    pairs
+        Labelled, with source.
+    seed
+        Of the bootstrap.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row of `stats.effects` for each of entity and intent, as `label`.
     """
-    given = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
-    given = given.assign(
-        query_id=pairs["test_query_id"].to_numpy(), source=pairs["source"].to_numpy()
-    )
-    parts = [
-        given[given["source"].isin([name, "both"])].assign(method=name)
-        for name in ("bm25", "embedding")
-    ]
-    values = pd.concat(parts).drop(columns="source").melt(["method", "query_id"], var_name="label")
-    values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
-    return effects(
-        values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed
-    )
+    coded = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
+    coded["query_id"] = pairs["test_query_id"].to_numpy()
+    methods = ("bm25", "embedding")
+    parts = []
+    for method in methods:
+        is_found = pairs["source"].isin([method, "both"]).to_numpy()
+        parts.append(coded[is_found].assign(method=method))
+    values = pd.concat(parts).melt(["method", "query_id"], var_name="label")
+    n_methods = values.groupby("query_id")["method"].transform("nunique")
+    paired = values[n_methods == 2]
+    return effects(paired, ["label"], "method", methods, "difference", family=[], seed=seed)
 
 
 def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """nDCG@10 of the plan's published runs less BM25's: system, split, query_id, gain; `qrels`:
-    split → judgements.
+    """Return nDCG@10 of the published runs minus that of BM25, by query.
+
+    Parameters
+    ----------
+    runs
+        system, split, path; BM25 among the systems of each split.
+    qrels
+        Split → judgements.
+
+    Returns
+    -------
+    pandas.DataFrame
+        system, split, query_id, gain.
     """
     parts = []
-    for split, of_split in runs.groupby("split", sort=False):
-        values = [
-            per_query(RunFile.read(path), qrels[split], [NDCG])[NDCG] for path in of_split["path"]
-        ]
-        wide = pd.DataFrame(dict(zip(of_split["system"], values, strict=True))).rename_axis(
-            "query_id"
-        )
-        wide = wide.drop(columns=BM25).sub(wide[BM25], axis=0).reset_index()
-        parts.append(
-            wide.melt("query_id", var_name="system", value_name="gain").assign(split=split)
-        )
+    for split, runs_of_split in runs.groupby("split", sort=False):
+        ndcg = {}
+        for row in runs_of_split.itertuples():
+            run = RunFile.read(row.path)
+            ndcg[row.system] = per_query(run, qrels[split], [NDCG])[NDCG]
+        by_system = pd.DataFrame(ndcg).rename_axis("query_id")
+        gain = by_system.drop(columns=BM25).sub(by_system[BM25], axis=0)
+        long = gain.reset_index().melt("query_id", var_name="system", value_name="gain")
+        parts.append(long.assign(split=split))
     return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
 
 
 def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:
-    """Do published runs gain more over BM25 on queries that share a relevant passage with training?
+    """Compare the gain over BM25 with and without a relevant passage shared with training.
 
-    `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage,
-    by query_id. The mean gain over the systems, of a query, by least squares on whether it shares
-    one and on the logarithm of how many relevant passages it has: who has many shares one more
-    easily, and is easier. Queries are drawn. Returns Effects[overlap, measure, estimate, n_models,
-    n_queries], a row with and one without, at the mean logarithm.
+    Do published runs gain more on queries that share one? The mean gain over the systems, of a
+    query, by least squares on whether it shares one and on the logarithm of how many relevant
+    passages it has: who has many shares one more easily, and is easier. Queries are drawn.
+
+    Parameters
+    ----------
+    gained
+        Of `gains`.
+    counts
+        shared and n_relevant of each query that has a relevant passage; index query_id.
+    seed
+        Of the bootstrap.
+    n_boot
+        Resamples.
+
+    Returns
+    -------
+    Effects
+        overlap, estimate, measure, n_models, n_queries: a row with and one without overlap, at the
+        mean logarithm.
     """
     counts = counts.sort_index()
-    mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
-    overlap, size = (
-        (counts["shared"] > 0).to_numpy(float),
-        np.log(counts["n_relevant"].to_numpy(float)),
+    mean_gain = gained.groupby("query_id")["gain"].mean().loc[counts.index]
+    weights = _weights(counts.index, seed, n_boot)
+    coefficients = _least_squares(_predictors(counts), mean_gain.to_numpy(), weights)
+    without_overlap = coefficients[:, 0]
+    with_overlap = without_overlap + coefficients[:, 1]
+    sides = np.stack([with_overlap, without_overlap])
+    table = pd.DataFrame(
+        {
+            "overlap": [True, False],
+            "estimate": sides[:, 0],
+            "measure": NDCG,
+            "n_models": gained["system"].nunique(),
+            "n_queries": len(counts),
+        }
     )
-    design = np.column_stack([np.ones(len(mean)), overlap, size - size.mean()])
-    drawn = resamples(len(mean), seed_of(seed, counts.index), n_boot)
-    weights = np.concatenate([np.ones((1, len(mean))), *drawn]).astype(float)
-    inner = np.einsum("bn,ni,nj->bij", weights, design, design)
-    found = np.linalg.solve(inner, ((weights * mean) @ design)[..., None])[
-        ..., 0
-    ]  # [1 + n_boot, 3]
-    sides = np.stack([found[:, 0] + found[:, 1], found[:, 0]])  # with and without overlap
-    table = pd.DataFrame({"overlap": [True, False], "estimate": sides[:, 0], "measure": NDCG})
-    table = table.assign(n_models=gained["system"].nunique(), n_queries=len(mean))
     return Effects.of(table, ["overlap"], ["estimate"], sides[:, 1:])
+
+
+def _predictors(counts: pd.DataFrame) -> np.ndarray:
+    """Return float[n, 3]: a constant, whether a query overlaps, and its log n_relevant, centred."""
+    overlaps = (counts["shared"] > 0).to_numpy(float)
+    log_size = np.log(counts["n_relevant"].to_numpy(float))
+    centred = log_size - log_size.mean()
+    return np.column_stack([np.ones(len(counts)), overlaps, centred])
+
+
+def _weights(query_ids: pd.Index, seed: int, n_boot: int) -> np.ndarray:
+    """Return float[1 + n_boot, n]: 1 for each query, then how often each draw has it."""
+    n_queries = len(query_ids)
+    draws = resamples(n_queries, seed_of(seed, query_ids), n_boot)
+    once = np.ones((1, n_queries))
+    return np.concatenate([once, *draws]).astype(float)
+
+
+def _least_squares(design: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Fit `target` float[n] by `design` float[n, p], once for each row of `weights` float[b, n].
+
+    The result is the coefficients float[b, p].
+    """
+    products = np.einsum("bn,ni,nj->bij", weights, design, design)
+    with_target = (weights * target) @ design
+    solved = np.linalg.solve(products, with_target[..., None])
+    return solved[..., 0]

@@ -1,7 +1,7 @@
-"""Notebook 02: each system in both regimes of ReSTrain, and what the size of a training set and its
-distance do apart.
+"""Notebook 02: each system in both regimes of ReSTrain.
 
-Zhan et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
+And what the size of a training set and its distance from the test queries do, each by itself. Zhan
+et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
 """
 
 import itertools
@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from interextra.data.queries import Part
+from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.recipe import Recipe
+from interextra.models.search.vectors import QueryVectors
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     AnyThousands,
@@ -80,146 +82,228 @@ class Parameters(ReSTrainParameters, GateParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Each system in both regimes at each size; of the trained ones also what takes size and
-    distance apart.
+    """Return each system in both regimes; of the trained ones also what tells size from distance.
 
-    `design`: model, n_train, regime, seed, run. `grid`: the trained systems on the random sets of
-    `banded`, of three bands of distance (model, n_train, band, draw, seed, run); without
-    `grid_draws` both are empty. `draws`: one training each for a few test queries, as the paper has
-    it (draw, model, n_train, regime, run).
+    Returns
+    -------
+    Plan
+        Frames of runs: `design` (each size and regime), `grid` (see `_grid`) and `draws` (see
+        `_draws`). Beside them `measures`, `vectors`, `split`, `banded` (the split with the sets of
+        the grid; None without a grid), and `real` (encoder → vectors of the real queries).
     """
-    split, made = plans.restrain_of(p, p.sizes), plans.with_bm25(plans.systems(p))
-    options = {"sizes": tuple(p.grid_sizes), "draws": p.grid_draws, "seed": p.seed}
-    banded = ReSTrain(vectors=split.vectors, match=p.match, **options) if p.grid_draws else None
-    random_sets = [
-        plans.TrainingSet(
-            {"n_train": size, "band": band, "draw": draw},
-            Part(of=banded, part=f"{band}-{size}-{draw}"),
-        )
-        for size, band, draw in itertools.product(p.grid_sizes, BANDS, range(p.grid_draws))
-    ]
-    short = plans.systems(p.changed(steps=p.grid_steps or p.steps)).items()
-    trained = {label: one for label, one in short if one.training_steps(1)}
-    asked = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
-    grid = plans.runs(p.changed(seeds=p.grid_seeds), trained, random_sets, asked)
-    few = []
-    for draw in range(1, p.test_draws + 1):
-        chosen = {"limit": p.test_size, "seed": draw}
-        test = tuple(
-            part.model_copy(update=chosen) for part in plans.test_queries(p, p.draw_splits)
-        )
-        drawn = ReSTrain(vectors=plans.query_vectors(p, test), sizes=(p.draw_train,), match=p.match)
-        once = p.changed(seeds=[draw])
-        few += plans.runs(once, made, plans.in_both_regimes(drawn, [p.draw_train]), test, draw=draw)
-    rows = plans.runs(p, made, plans.in_both_regimes(split, p.sizes), asked)
-    frames = {"design": plans.design(rows), "grid": pd.DataFrame(grid)}
-    frames["draws"] = pd.DataFrame(few).drop(
-        columns="seed", errors="ignore"
-    )  # of a draw, which is no second training
-    real = {encoder: real_vectors(encoder) for encoder in p.real_encoders if p.real_msmarco}
-    cells = {
-        "vectors": split.vectors,
-        "split": split,
-        "banded": banded if grid else None,
-        "real": real,
-    }
+    split = plans.restrain_of(p, p.sizes)
+    systems = plans.with_bm25(plans.systems(p))
+    queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
+    banded = _banded(p, split.vectors)
+    grid = _grid(p, banded, queries)
+    draws = _draws(p, systems)
+    runs = plans.runs(p, systems, plans.in_both_regimes(split, p.sizes), queries)
+    real_encoders = p.real_encoders if p.real_msmarco else []
     return plans.Plan(
-        measures=plans.from_relevance(p.measures, p.recall_relevance), **cells, **frames
+        measures=plans.from_relevance(p.measures, p.recall_relevance),
+        vectors=split.vectors,
+        split=split,
+        banded=None if grid.empty else banded,
+        real={encoder: real_vectors(encoder) for encoder in real_encoders},
+        design=plans.design(runs),
+        grid=grid,
+        draws=draws,
     )
 
 
-def gate_of_bands(gate: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """Values on the queries of the gate with those of the largest sets of the nearest band, and
-    BM25's beside them.
+def _banded(p: Parameters, vectors: QueryVectors) -> ReSTrain | None:
+    """Return ReSTrain with random sets of three bands of distance; None without `grid_draws`."""
+    if not p.grid_draws:
+        return None
+    sizes = tuple(p.grid_sizes)
+    return ReSTrain(vectors=vectors, sizes=sizes, match=p.match, draws=p.grid_draws, seed=p.seed)
 
-    `gate`: of the design, `found`: of the `grid`. BM25's, which training hardly changes, are of its
-    largest size.
+
+def _grid(
+    p: Parameters, banded: ReSTrain | None, queries: tuple[Queries | Part, ...]
+) -> pd.DataFrame:
+    """Return runs of the trained systems on the random sets: size and distance vary apart.
+
+    Columns: model, n_train, band, draw, seed, run; no rows without `grid_draws`.
     """
-    largest = found["n_train"].max()
-    near = found[(found["band"] == BANDS[0]) & (found["n_train"] == largest)]
-    rival = gate[(gate["model"] == BM25) & (gate["n_train"] == gate["n_train"].max())].assign(
-        n_train=largest
-    )
-    return pd.concat([gate[gate["n_train"] != largest], near, rival], ignore_index=True)
+    systems = plans.systems(p.changed(steps=p.grid_steps or p.steps))
+    trained = {label: recipe for label, recipe in systems.items() if recipe.training_steps(1)}
+    random_sets = []
+    for size, band, draw in itertools.product(p.grid_sizes, BANDS, range(p.grid_draws)):
+        labels = {"n_train": size, "band": band, "draw": draw}
+        name = f"{band}-{size}-{draw}"
+        random_sets.append(plans.TrainingSet(labels, Part(of=banded, part=name)))
+    rows = plans.runs(p.changed(seeds=p.grid_seeds), trained, random_sets, queries)
+    return pd.DataFrame(rows)
+
+
+def _draws(p: Parameters, systems: dict[str, Recipe]) -> pd.DataFrame:
+    """Return runs of few test queries at a time, with one training each, as the paper has it.
+
+    Columns: draw, model, n_train, regime, run; no rows without `test_draws`.
+    """
+    rows = []
+    for draw in range(1, p.test_draws + 1):
+        test = tuple(
+            queries.model_copy(update={"limit": p.test_size, "seed": draw})
+            for queries in plans.test_queries(p, p.draw_splits)
+        )
+        vectors = plans.query_vectors(p, test)
+        split = ReSTrain(vectors=vectors, sizes=(p.draw_train,), match=p.match)
+        training_sets = plans.in_both_regimes(split, [p.draw_train])
+        seeded = p.changed(seeds=[draw])
+        rows += plans.runs(seeded, systems, training_sets, test, draw=draw)
+    # the seed is the draw's: no second training
+    return pd.DataFrame(rows).drop(columns="seed", errors="ignore")
+
+
+def gate_of_bands(gate: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
+    """Return the gate of the grid: its largest sets of the nearest band, and BM25 beside them.
+
+    Training hardly changes BM25: its values are those of the largest size of the design.
+
+    Parameters
+    ----------
+    gate
+        Values of the design on the queries of the gate.
+    grid
+        Those of the grid.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Values of both; those of the design without the largest size of the grid.
+    """
+    largest = grid["n_train"].max()
+    is_bm25 = gate["model"] == BM25
+    is_of_most_queries = gate["n_train"] == gate["n_train"].max()
+    bm25 = gate[is_bm25 & is_of_most_queries].assign(n_train=largest)
+    other_sizes = gate[gate["n_train"] != largest]
+    best = grid[_is_largest_and_near(grid)]
+    return pd.concat([other_sizes, best, bm25], ignore_index=True)
+
+
+def _is_largest_and_near(grid: pd.DataFrame) -> pd.Series:
+    """Return whether each row of a grid is of its largest sets of the nearest band."""
+    is_near = grid["band"] == BANDS[0]
+    is_largest = grid["n_train"] == grid["n_train"].max()
+    return is_near & is_largest
 
 
 def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
-    """A row per run and measure of the values of a `grid`.
+    """Return a row per run and measure of the values of a grid.
 
-    Returns DataFrame[model, measure, set, n_train, band, draw, seed, nearest_similarity, value,
-    delta] : similarity is the mean cosine of a set's queries to their nearest test query (`sets`:
-    sets.csv of the split), value the mean over the test queries, delta its relative difference from
-    the mean of the largest sets of the nearest band.
+    Parameters
+    ----------
+    values
+        Values of the plan's `grid`.
+    sets
+        sets.csv of its split: set, mean_max_similarity.
+
+    Returns
+    -------
+    pandas.DataFrame
+        model, measure, set, n_train, band, draw, seed; nearest_similarity, the mean cosine of a
+        set's queries to their nearest test query; value, the mean over the test queries; delta, its
+        relative difference from the mean of the largest sets of the nearest band.
     """
     labels = ["n_train", "band", "draw", "seed"]
-    each = values.groupby(["model", "measure", *labels], sort=False)["value"].mean().reset_index()
-    each["set"] = [f"{row.band}-{row.n_train}-{row.draw}" for row in each.itertuples()]
-    each["nearest_similarity"] = each["set"].map(sets.set_index("set")["mean_max_similarity"])
-    best = each["value"].where(
-        (each["band"] == BANDS[0]) & (each["n_train"] == each["n_train"].max())
-    )
-    best = best.groupby([each["model"], each["measure"]]).transform("mean")
-    each["delta"] = ratio(each["value"], best) - 1
-    return each[["model", "measure", "set", *labels, "nearest_similarity", "value", "delta"]]
+    of_run = values.groupby(["model", "measure", *labels], sort=False)
+    runs = of_run["value"].mean().reset_index()
+    size = runs["n_train"].astype(str)
+    draw = runs["draw"].astype(str)
+    runs["set"] = runs["band"] + "-" + size + "-" + draw
+    similarities = sets.set_index("set")["mean_max_similarity"]
+    runs["nearest_similarity"] = runs["set"].map(similarities)
+    best = runs["value"].where(_is_largest_and_near(runs))
+    mean_of_best = best.groupby([runs["model"], runs["measure"]]).transform("mean")
+    runs["delta"] = ratio(runs["value"], mean_of_best) - 1
+    return runs[["model", "measure", "set", *labels, "nearest_similarity", "value", "delta"]]
 
 
 def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """What the size of a training set and its distance from the test queries do: least squares of
-    delta on both.
+    """Regress delta on the size of a training set and its distance from the test queries.
 
-    `runs`: of `grid_runs`; `by`: labels with a regression each. Returns DataFrame[*by, term, delta,
-    low, high, n_sets, n_runs]: what twice the training queries and what 0.1 more similarity add to
-    delta, each in the middle of the other, and both at once beyond that. Errors are clustered by
-    set, as its trainings are not independent, by Student's t.
+    By least squares. Errors are clustered by set, as its trainings are not independent, by
+    Student's t.
+
+    Parameters
+    ----------
+    runs
+        Of `grid_runs`.
+    by
+        Labels with a regression each.
+
+    Returns
+    -------
+    pandas.DataFrame
+        *by, term, delta, low, high, n_sets, n_runs: what twice the training queries and what 0.1
+        more similarity add to delta, each in the middle of the other, and both at once beyond that.
     """
     from statsmodels.api import OLS, add_constant
 
     rows = []
-    for key, part in runs.groupby(list(by), sort=False):
-        doublings, nearer = (
-            x - x.mean() for x in (np.log2(part["n_train"]), 10 * part["nearest_similarity"])
-        )
-        known = {"twice the training queries": doublings, "0.1 more similarity": nearer}
-        known["both at once, beyond their sum"] = doublings * nearer
-        errors = {
-            "cov_type": "cluster",
-            "cov_kwds": {"groups": pd.factorize(part["set"])[0]},
-            "use_t": True,
-        }
-        fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(**errors)
-        for term, ends in fitted.conf_int().loc[list(known)].iterrows():
-            rows.append((*key, term, fitted.params[term], *ends, part["set"].nunique(), len(part)))
+    for labels, runs_of_one in runs.groupby(list(by), sort=False):
+        terms = _terms(runs_of_one)
+        set_numbers, sets = pd.factorize(runs_of_one["set"])
+        regression = OLS(runs_of_one["delta"], add_constant(terms))
+        fitted = regression.fit(cov_type="cluster", cov_kwds={"groups": set_numbers}, use_t=True)
+        intervals = fitted.conf_int()
+        for term in terms:
+            low, high = intervals.loc[term]
+            effect = (term, fitted.params[term], low, high)
+            rows.append((*labels, *effect, len(sets), len(runs_of_one)))
     return pd.DataFrame(rows, columns=[*by, "term", "delta", "low", "high", "n_sets", "n_runs"])
 
 
+def _terms(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the terms of the regression, size and similarity each less its mean."""
+    doublings = np.log2(runs["n_train"])
+    doublings -= doublings.mean()
+    nearer = 10 * runs["nearest_similarity"]
+    nearer -= nearer.mean()
+    return pd.DataFrame(
+        {
+            "twice the training queries": doublings,
+            "0.1 more similarity": nearer,
+            "both at once, beyond their sum": doublings * nearer,
+        }
+    )
+
+
 def query_losses(values: pd.DataFrame) -> pd.DataFrame:
-    """Interpolation less extrapolation of each query, float[query_id × model]; of values of one
-    size and measure.
+    """Return interpolation minus extrapolation of each query, float[query_id × model].
+
+    Parameters
+    ----------
+    values
+        Of one size and measure; the mean is over trainings.
     """
     means = values.pivot_table(
         index="query_id", columns=["regime", "model"], values="value", sort=False
     )
-    return means[REGIMES[0]] - means[REGIMES[1]]
+    interpolation, extrapolation = REGIMES
+    return means[interpolation] - means[extrapolation]
 
 
 def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
-    """The nearest training query of each test query in both sets: query_id, regime, similarity,
-    nearest (its id).
+    """Return the nearest training query of each test query in both sets of a size.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query_id, regime, similarity, nearest (its id).
     """
-    (train, test), ids, found = (
-        split.vectors.read(store),
-        np.array(split.pool.ids(store), object),
-        [],
-    )
-    asked = [query_id for part in split.vectors.test for query_id in part.ids(store)]
+    train, test = split.vectors.read(store)
+    train_ids = np.array(split.pool.ids(store), dtype=object)
+    test_ids = [query_id for queries in split.vectors.test for query_id in queries.ids(store)]
+    sets = split.sets(store)
+    parts = []
     for regime in REGIMES:
-        inside = np.flatnonzero(np.isin(ids, split.sets(store)[f"{regime}-{size}"]))
-        cosines, at = nearest(test, train[inside], k=1)
-        columns = {
-            "query_id": asked,
-            "regime": regime,
-            "similarity": cosines[:, 0],
-            "nearest": ids[inside[at[:, 0]]],
-        }
-        found.append(pd.DataFrame(columns))
-    return pd.concat(found, ignore_index=True)
+        in_set = np.isin(train_ids, sets[f"{regime}-{size}"])
+        cosines, nearest_rows = nearest(test, train[in_set], k=1)
+        part = pd.DataFrame({"query_id": test_ids, "regime": regime})
+        part["similarity"] = cosines[:, 0]
+        part["nearest"] = train_ids[in_set][nearest_rows[:, 0]]
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)

@@ -47,72 +47,115 @@ class Parameters(GateParameters, ReSTTestParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
-    plans.gate_queries(p)  # named twice, they would be clustered twice
-    asked = [*p.test_splits, *p.gate_splits]
-    split, queries = plans.resttest_of(p, asked), plans.test_queries(p, asked)
-    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
-    real = {encoder: real_vectors(encoder) for encoder in p.real_encoders if p.real_msmarco}
-    dev = {encoder: real_dev_vectors(encoder) for encoder in real}
+    """Return each system without each bucket, for each seed.
+
+    Returns
+    -------
+    Plan
+        `vectors`, `split`, `design` (model, left_out, seed, run), and encoder → vectors of the real
+        training queries and judged queries, `real`, and of the real dev queries, `real_dev`.
+
+    Raises
+    ------
+    InputError
+        A split that is among `test_splits` and `gate_splits`: it would be clustered twice.
+    """
+    plans.gate_queries(p)  # refuses such a split
+    searched_splits = [*p.test_splits, *p.gate_splits]
+    split = plans.resttest_of(p, searched_splits)
+    queries = plans.test_queries(p, searched_splits)
+    systems = plans.with_bm25(plans.systems(p))
+    runs = plans.runs(p, systems, plans.without_each(split), queries)
+    real_encoders = p.real_encoders if p.real_msmarco else []
     return plans.Plan(
-        vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev
+        vectors=split.vectors,
+        split=split,
+        design=plans.design(runs),
+        real={encoder: real_vectors(encoder) for encoder in real_encoders},
+        real_dev={encoder: real_dev_vectors(encoder) for encoder in real_encoders},
     )
 
 
 def averages(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a ReSTTest design in regimes, three times, told apart by `average`.
+    """Return values of a ReSTTest design in regimes, three times, told apart by `average`.
 
     micro: every query counts the same. macro: every bucket does. constant: the macro average as if
-    no training made a difference, which is what comes from the weights alone. macro less constant
+    no training made a difference, which is what comes from the weights alone. macro minus constant
     is what comes from the models.
     """
-    made = {"micro": values, "macro": macro(values), "constant": macro(constant(values))}
-    return pd.concat(
-        [in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True
-    )
+    parts = [
+        in_regimes(values).assign(average="micro"),
+        in_regimes(macro(values)).assign(average="macro"),
+        in_regimes(macro(constant(values))).assign(average="constant"),
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def macro(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first,
-    then of the folds.
+    """Return values weighted so that their plain means are macro averages.
 
-    A query of a small stratum counts more than one of a large stratum. Both sides have such
-    weights, and not the same, so a macro effect moves even where no training makes a difference:
-    see `constant`. The bootstrap holds them fixed.
+    First of each fold, then of the folds. A query of a small stratum counts more than one of a
+    large stratum. Both sides have such weights, and not the same, so a macro effect moves even
+    where no training makes a difference: see `constant`. The bootstrap holds them fixed.
+
+    Parameters
+    ----------
+    values
+        Those of a leave-one-out design, see `splits.resttest.sides`.
     """
-    values = sides(values)
-    labels = [name for name in values if name not in APART]
-    k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
-    columns = [*labels, "left_out"], [*labels, "left_out", "side"]
-    n_queries, n_side = (
-        values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns
-    )
-    models = np.where(
-        values["side"] == "in", k - 1, 1
-    )  # whose values of a query are averaged later
-    return values.assign(value=values["value"] * models * n_queries / (k * n_side))
+    sided = sides(values)
+    labels = [name for name in sided if name not in APART]
+    n_folds = _of_group(sided, labels, "nunique")
+    n_queries = _of_group(sided, [*labels, "left_out"], "size")
+    n_of_side = _of_group(sided, [*labels, "left_out", "side"], "size")
+    is_in = sided["side"] == "in"
+    # whose values of a query are averaged later
+    n_models = np.where(is_in, n_folds - 1, 1)
+    weighted = sided["value"] * n_models * n_queries / (n_folds * n_of_side)
+    return sided.assign(value=weighted)
+
+
+def _of_group(values: pd.DataFrame, labels: list[str], statistic: str) -> pd.Series:
+    """Return a statistic of the folds of the rows that share a row's labels."""
+    return values.groupby(labels, dropna=False)["left_out"].transform(statistic)
 
 
 def constant(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides` as if no training made a difference: every query has its mean in-value
-    under all models.
+    """Return values as if no training made a difference.
+
+    Every query has its mean in-value under all models.
+
+    Parameters
+    ----------
+    values
+        Those of a leave-one-out design, see `splits.resttest.sides`.
     """
-    values = sides(values)
-    query = [values[name] for name in values if name not in APART or name == "query_id"]
-    inside = values["side"] == "in"
-    return values.assign(
-        value=values["value"].where(inside).groupby(query, dropna=False).transform("mean")
-    )
+    sided = sides(values)
+    labels = [name for name in sided if name not in APART]
+    in_values = sided.assign(value=sided["value"].where(sided["side"] == "in"))
+    of_query = in_values.groupby([*labels, "query_id"], dropna=False)["value"]
+    return sided.assign(value=of_query.transform("mean"))
 
 
 def less_constant(table: Effects) -> Effects:
-    """Deltas of `averages` as they can be judged: the rows of micro, and those of macro less
-    constant.
+    """Return deltas of `averages` as they can be judged.
+
+    Returns
+    -------
+    Effects
+        The rows of micro, then those of macro minus constant.
     """
-    micro, rows = (table[table["average"] == name] for name in ("micro", "macro"))
-    apart = table.contrast("average", [("macro", "constant")])
-    rows = rows.assign(average="macro less constant")
-    rows[["delta", "low", "high"]] = apart[["difference", "low", "high"]].to_numpy()
-    sides = rows.drawn("first"), rows.drawn("second"), apart.drawn()
-    rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*REGIMES, "delta"], *sides)
-    return pd.concat([micro, rows], ignore_index=True)
+    micro = table[table["average"] == "micro"]
+    macro_rows = table[table["average"] == "macro"]
+    contrast = table.contrast("average", [("macro", "constant")])
+    adjusted = macro_rows.assign(average="macro less constant")
+    adjusted[["delta", "low", "high"]] = contrast[["difference", "low", "high"]].to_numpy()
+    adjusted = Effects.of(
+        adjusted,
+        adjusted[DRAWS].iloc[0].by,
+        [*REGIMES, "delta"],
+        macro_rows.drawn("first"),
+        macro_rows.drawn("second"),
+        contrast.drawn(),
+    )
+    return pd.concat([micro, adjusted], ignore_index=True)

@@ -1,9 +1,10 @@
-"""Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023,
-§4 and §5.1)
+"""Notebook 04: how much a retriever loses on kinds of query that it did not see in training.
 
-An effect is Out / Avg In - 1, the paper's RelLoss with the other sign: negative is a loss (of ASL,
-positive is).
+Lupart et al., ECIR 2023, §4 and §5.1. An effect is Out / Avg In - 1, the paper's RelLoss with the
+other sign: negative is a loss (of ASL, positive is).
 """
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,17 @@ import pandas as pd
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.measures.evaluate import worse
+from interextra.models.recipe import Recipe
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import Entries, NamesByName, ShiftParameters, parameter
 from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
-from interextra.splits.topics import Topics, topics
+from interextra.splits.topics import SWITCHES, Topics, topics
 from interextra.store import InputError, Store
+
+Options = dict[str, Any]  # arguments of `splits.topics.topics`
 
 
 class Parameters(ShiftParameters):
@@ -30,7 +34,8 @@ class Parameters(ShiftParameters):
             "wh-words": ["DR (base)", "ColBERT", "SPLADE", "BM25, fixed"],
             "length": ["DR (base)", "BM25, fixed"],
         },
-        "shift: its systems beside BM25; of shifts that are not named all. Topics with the reranker: profiles worlds and small",
+        "shift: its systems beside BM25; of shifts that are not named all. Topics with the "
+        "reranker: profiles worlds and small",
     )
     recipes: Entries = parameter(
         [
@@ -59,7 +64,8 @@ class Parameters(ShiftParameters):
                 "negative_depth": 20,
             },
         ],
-        "systems; negatives as in the paper, BM25's and in-batch, but for the reranker: it learns nothing from them here",
+        "systems; negatives as in the paper, BM25's and in-batch, but for the reranker: it learns "
+        "nothing from them here",
     )
     negative_passages: str = parameter(
         "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
@@ -67,119 +73,184 @@ class Parameters(ShiftParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Each system without each cluster of each shift (`design`), also under the control.
+    """Return each system without each cluster of each shift, also under the control.
 
-    `design`, `control`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's
-    last. Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of
-    the files `released`.
+    Returns
+    -------
+    Plan
+        `pool` (the queries that are divided), `shifts` (name → Shift, the control's last) and
+        `topics`; frames of runs `design` and `control` (shift, model, left_out, seed, run); with
+        `real_encoder` the vectors `real` and the folder of the files `released`, else None.
     """
     shifts = shifts_of(p)
-    recipes = plans.with_bm25(plans.systems(p))
-    gate = plans.gate_queries(p)
-    control = plans.named_shift(p.control).name if p.control else ""
-    rows: dict[str, list[dict]] = {"design": [], "control": []}
+    systems = plans.with_bm25(plans.systems(p))
+    control_name = plans.named_shift(p.control).name if p.control else ""
+    design, control = [], []
     for name, shift in shifts.items():
-        asked = plans.asked_of(p, name, recipes)
-        queries = (Part(of=shift, part="held-out"), *gate)
-        runs = plans.runs(p, asked, plans.without_each(shift), queries, shift=name)
-        rows["control" if name == control else "design"] += runs
+        runs = _runs_of_shift(p, systems, name, shift)
+        if name == control_name:
+            control += runs
+        else:
+            design += runs
     columns = ["shift", "model", "left_out", "seed", "run"]
-    frames = {name: pd.DataFrame(found, columns=columns) for name, found in rows.items()}
-    real = real_vectors(p.real_encoder) if p.real_encoder else None
-    released = data_folder() / "ms-marco-shift" if p.real_encoder else None
-    cells = {"pool": plans.training_queries(p), "shifts": shifts, "topics": topics_of(p)}
-    return plans.Plan(**cells, **frames, real=real, released=released)
+    return plans.Plan(
+        pool=plans.training_queries(p),
+        shifts=shifts,
+        topics=topics_of(p),
+        design=pd.DataFrame(design, columns=columns),
+        control=pd.DataFrame(control, columns=columns),
+        real=real_vectors(p.real_encoder) if p.real_encoder else None,
+        released=data_folder() / "ms-marco-shift" if p.real_encoder else None,
+    )
+
+
+def _runs_of_shift(
+    p: Parameters, systems: dict[str, Recipe], name: str, shift: Shift
+) -> list[dict[str, Any]]:
+    """Return rows of a design: the systems of a shift, without each of its clusters."""
+    queries = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
+    systems_of_shift = plans.asked_of(p, name, systems)
+    return plans.runs(p, systems_of_shift, plans.without_each(shift), queries, shift=name)
 
 
 def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
     """Return name → shift, of the parameter `shifts` and, last, of `control`."""
-    found = {}
-    for entry in [*p.shifts, p.control] if p.control else p.shifts:
+    entries = [*p.shifts, p.control] if p.control else p.shifts
+    pool = plans.training_queries(p)
+    shifts = {}
+    for entry in entries:
         named = plans.named_shift(entry)
         by = topics_of(p) if named.by == "topics" else named.by
         sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
-        pool = plans.training_queries(p)
-        found[named.name] = Shift(pool=pool, by=by, clusters=named.clusters, seed=p.seed, **sizes)
-    return found
+        shift = Shift(pool=pool, by=by, clusters=named.clusters, seed=p.seed, **sizes)
+        shifts[named.name] = shift
+    return shifts
 
 
 def topics_of(p: ShiftParameters) -> Topics:
-    """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the
-    notebook.
+    """Return topic clusters by the vectors of `topic_encoder`, with the notebook's switches.
+
+    Raises
+    ------
+    InputError
+        Other than one value for each switch of `splits.topics`.
     """
-    names = ("choose", "merge", "order", "stop")
-    if len(p.topic_switches) != len(names):
+    if len(p.topic_switches) != len(SWITCHES):
         raise InputError(
-            f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}"
+            f"parameter 'topic_switches': give {len(SWITCHES)}, one each of {', '.join(SWITCHES)}"
         )
-    switches = dict(zip(names, p.topic_switches, strict=True)) | {
-        "normalise": p.normalise,
-        "seed": p.seed,
-    }
-    sizes = {"n_topics": p.n_topics, "k": p.native_clusters, "target": p.topic_size}
+    switches = dict(zip(SWITCHES, p.topic_switches, strict=True))
     return Topics(
         vectors=Vectors(encoder=p.topic_encoder, train=plans.training_queries(p)),
-        **sizes,
+        n_topics=p.n_topics,
+        k=p.native_clusters,
+        target=p.topic_size,
+        normalise=p.normalise,
+        seed=p.seed,
         **switches,
     )
 
 
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
-    """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what
-    is typical.
+    """Return what is in the clusters of all shifts.
 
-    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (distinctive), typical
-    (three queries).
+    Parameters
+    ----------
+    store
+        Where the shifts are.
+    shifts
+        Name → shift, as in the plan.
+    vectors : float[n, d]
+        Of the pool's queries; they say what is typical.
+
+    Returns
+    -------
+    pandas.DataFrame
+        shift, cluster, n_queries, n_train, n_test, median_words, typical (three queries), words
+        (distinctive).
     """
     rows = []
-    for shift, cell in shifts.items():
-        texts, label = (
-            cell.pool.frame()["text"],
-            pd.read_parquet(store[cell] / "labels.parquet")["cluster"],
-        )
-        inside = label != ""
-        words = distinctive_words(texts[inside].tolist(), label[inside].tolist())
-        for row in pd.read_csv(store[cell] / "sizes.csv", dtype={"cluster": str}).to_dict(
-            "records"
-        ):
-            here = np.flatnonzero(label == row["cluster"])
-            far = ((vectors[here] - vectors[here].mean(axis=0)) ** 2).sum(axis=1)
-            typical = " | ".join(texts.iloc[here[np.argsort(far, kind="stable")[:3]]])
-            made = {
-                "median_words": texts.iloc[here].str.split().str.len().median(),
-                "typical": typical,
+    for name, shift in shifts.items():
+        texts = shift.pool.frame()["text"]
+        labels = pd.read_parquet(store[shift] / "labels.parquet")["cluster"]
+        is_labelled = labels != ""
+        words = distinctive_words(texts[is_labelled].tolist(), labels[is_labelled].tolist())
+        sizes = pd.read_csv(store[shift] / "sizes.csv", dtype={"cluster": str})
+        for cluster_sizes in sizes.to_dict("records"):
+            cluster = cluster_sizes["cluster"]
+            inside = np.flatnonzero(labels == cluster)
+            cluster_texts = texts.iloc[inside]
+            described = {
+                "median_words": cluster_texts.str.split().str.len().median(),
+                "typical": _typical(cluster_texts, vectors[inside]),
+                "words": " ".join(words[cluster]),
             }
-            rows.append({"shift": shift} | row | made | {"words": " ".join(words[row["cluster"]])})
+            rows.append({"shift": name} | cluster_sizes | described)
     return pd.DataFrame(rows)
 
 
-def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -> pd.DataFrame:
-    """Topics under one changed option after the other, compared with those under `options` of
-    `splits.topics.topics`.
+def _typical(texts: pd.Series, vectors: np.ndarray) -> str:
+    """Return the three texts whose vectors are nearest to the mean of all of them."""
+    deviations = vectors - vectors.mean(axis=0)
+    squared_distances = (deviations**2).sum(axis=1)
+    nearest = np.argsort(squared_distances, kind="stable")[:3]
+    return " | ".join(texts.iloc[nearest])
 
-    Returns change, share_kept (queries of a topic that are in any topic there), ari and
-    share_matched over these.
+
+def switch_table(
+    vectors: np.ndarray, options: Options, changes: dict[str, Options]
+) -> pd.DataFrame:
+    """Compare the topics under one changed option after the other with the unchanged ones.
+
+    Parameters
+    ----------
+    vectors : float[n, d]
+        What is clustered.
+    options
+        Arguments of `splits.topics.topics`.
+    changes
+        Name of a change → the arguments that it replaces.
+
+    Returns
+    -------
+    pandas.DataFrame
+        change, share_kept (queries of a topic that are in any topic there), ari and share_matched
+        over these.
     """
-    made, rows = topics(vectors, **options).topic, []
-    for name, change in changes.items():
-        other = topics(vectors, **options | change).topic
-        both = (made >= 0) & (other >= 0)
-        same = agreement(other[both], made[both]) if both.any() else {}
-        rows.append(
-            (name, both.sum() / (made >= 0).sum(), same.get("ari"), same.get("share_matched"))
-        )
+    topic = topics(vectors, **options).topic
+    has_topic = topic >= 0
+    rows = []
+    for change, changed_options in changes.items():
+        changed_topic = topics(vectors, **options | changed_options).topic
+        in_both = has_topic & (changed_topic >= 0)
+        share_kept = in_both.sum() / has_topic.sum()
+        alike: dict[str, float] = {}
+        if in_both.any():
+            alike = agreement(changed_topic[in_both], topic[in_both])
+        rows.append((change, share_kept, alike.get("ari"), alike.get("share_matched")))
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
 
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
-    """How many models that had a cluster in training are worse on it than the one that had not
-    (§5.1: in general none).
+    """Count the models that had a cluster in training and are worse on it than the one without.
 
-    `matrix`: shift, model, measure, left_out, stratum (the cluster that is tested), value. Returns
-    shift, model, measure, n_comparisons (k (k - 1) for k clusters), n_exceptions.
+    In general there are none (§5.1).
+
+    Parameters
+    ----------
+    matrix
+        shift, model, measure, left_out, stratum (the cluster that is tested), value.
+
+    Returns
+    -------
+    pandas.DataFrame
+        shift, model, measure, n_comparisons (k (k - 1) for k clusters), n_exceptions.
     """
-    system, is_out = ["shift", "model", "measure"], matrix["left_out"] == matrix["stratum"]
-    pairs = matrix[~is_out].merge(matrix[is_out], on=[*system, "stratum"], suffixes=("", "_out"))
-    below = pairs["measure"].map(worse) * (pairs["value"] - pairs["value_out"]) < 0
-    counted = pairs.assign(below=below).groupby(system, sort=False)["below"].agg(["size", "sum"])
-    return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
+    system = ["shift", "model", "measure"]
+    is_out = matrix["left_out"] == matrix["stratum"]
+    with_cluster, without_cluster = matrix[~is_out], matrix[is_out]
+    pairs = with_cluster.merge(without_cluster, on=[*system, "stratum"], suffixes=("", "_out"))
+    lead = (pairs["value"] - pairs["value_out"]) * pairs["measure"].map(worse)
+    pairs["is_exception"] = lead < 0
+    counts = pairs.groupby(system, sort=False)["is_exception"].agg(["size", "sum"])
+    return counts.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()

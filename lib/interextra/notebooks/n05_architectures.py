@@ -1,5 +1,6 @@
-"""Notebook 05: five architectures in both protocols, and which of them lose. Zhan et al. (CIKM
-2022), section 5.1.
+"""Notebook 05: five architectures in both protocols, and which of them lose.
+
+Zhan et al. (CIKM 2022), section 5.1.
 """
 
 from collections.abc import Sequence
@@ -60,7 +61,8 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
             {"recipe": "mini-splade", "steps": 60},
             "mini-dense",
         ],
-        "systems, {label, recipe, option of the recipe}; fewer steps than the recipes have, for the sake of minutes",
+        "systems, {label, recipe, option of the recipe}; fewer steps than the recipes have, for "
+        "the sake of minutes",
     )
     negative_passages: str = parameter(
         "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
@@ -84,50 +86,80 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Five systems (`systems`: label → recipe) in both protocols: `restrain` and `resttest` as in
-    02 and 03.
+    """Return five systems in both protocols.
+
+    Returns
+    -------
+    Plan
+        `systems` (label → recipe), the splits `sets` (ReSTrain) and `buckets` (ReSTTest),
+        `measures` (under ReSTrain), and the designs `restrain` and `resttest`, with the columns of
+        those of notebooks 02 and 03.
+
+    Raises
+    ------
+    InputError
+        No system but BM25.
     """
-    asked = plans.with_gate(p)
-    sets, buckets = plans.restrain_of(p, p.sizes), plans.resttest_of(p, asked.resttest_splits)
-    made = plans.with_bm25(plans.systems(p))
-    if len(made) == 1:
+    with_gate = plans.with_gate(p)
+    sets = plans.restrain_of(p, p.sizes)
+    buckets = plans.resttest_of(p, with_gate.resttest_splits)
+    systems = plans.with_bm25(plans.systems(p))
+    if len(systems) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
-    restrain, resttest = map(plans.design, plans.both_protocols(asked, sets, buckets, made))
-    measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
+    restrain, resttest = plans.both_protocols(with_gate, sets, buckets, systems)
     return plans.Plan(
-        systems=made,
+        systems=systems,
         sets=sets,
         buckets=buckets,
-        measures=measures,
-        restrain=restrain,
-        resttest=resttest,
+        measures=plans.from_relevance(p.restrain_measures, p.recall_relevance),
+        restrain=plans.design(restrain),
+        resttest=plans.design(resttest),
     )
 
 
 def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:
-    """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
-    steps = [(run.model.recipe, run.log(store)["steps"]) for run in design["run"]]
-    return [recipe.scored_pairs(n) if n else 0 for recipe, n in steps]
+    """Return how many scores of a query and a passage each run's loss has seen; 0 for BM25."""
+    counts = []
+    for run in design["run"]:
+        n_steps = run.log(store)["steps"]
+        counts.append(run.model.recipe.scored_pairs(n_steps) if n_steps else 0)
+    return counts
 
 
 def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
-    """The order of the systems in both regimes by Kendall's tau-b, which is 1 for the same order; a
-    row a group.
+    """Compare the order of the systems in both regimes by Kendall's tau-b, 1 for the same order.
 
-    Returns DataFrame[*by, tau, low, high, interpolation, extrapolation], the two last the orders.
+    Parameters
+    ----------
+    table
+        Effects of the systems, with their means in both regimes.
+    by
+        Labels with a correlation each.
+
+    Returns
+    -------
+    pandas.DataFrame
+        *by, tau, low, high, interpolation, extrapolation; the last two are the orders.
     """
     rows = []
-    for key, part in table.groupby(list(by), sort=False):
-        once, drawn = (
-            part[list(REGIMES)].to_numpy().T[:, None],
-            (part.drawn("first").T, part.drawn("second").T),
-        )
-        tau, taus = (
-            correlations(*sides, np.ones(sides[0].shape), "Kendall") for sides in (once, drawn)
-        )
-        orders = [
-            " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"])
-            for r in REGIMES
-        ]
-        rows.append((*key, tau.item(), *interval(taus), *orders))
+    for labels, systems in table.groupby(list(by), sort=False):
+        # each [1 or n_boot, n_systems]
+        means = [systems[regime].to_numpy()[np.newaxis] for regime in REGIMES]
+        draws = [systems.drawn(side).T for side in ("first", "second")]
+        tau = _kendall(*means).item()
+        ends = interval(_kendall(*draws))
+        orders = [_order(systems, regime) for regime in REGIMES]
+        rows.append((*labels, tau, *ends, *orders))
     return pd.DataFrame(rows, columns=[*by, "tau", "low", "high", *REGIMES])
+
+
+def _kendall(interpolation: np.ndarray, extrapolation: np.ndarray) -> np.ndarray:
+    """Return tau-b of each row of two arrays float[n, n_systems], every system counted once."""
+    counts = np.ones(interpolation.shape)
+    return correlations(interpolation, extrapolation, counts, "Kendall")
+
+
+def _order(systems: pd.DataFrame, regime: str) -> str:
+    """Return the systems from the most to the least effective in a regime."""
+    ordered = systems.sort_values(regime, ascending=False, kind="stable")
+    return " > ".join(ordered["model"])

@@ -1,7 +1,7 @@
-"""Zhan et al., section 5.2: training strategies and initialisations of a dense retriever (Tables 8
-to 10).
+"""Notebook 06: training strategies and initialisations of a dense retriever.
 
-Beyond the paper: initialisations that differ in one thing only.
+Zhan et al. (CIKM 2022), section 5.2, Tables 8 to 10. Beyond the paper: initialisations that differ
+in one thing only.
 """
 
 import json
@@ -14,10 +14,11 @@ from pydantic import Field
 from interextra.data.collection import Collection
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining
+from interextra.models.recipe import Pretraining, Recipe
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     Entries,
+    Entry,
     GateParameters,
     Measures,
     Names,
@@ -30,14 +31,17 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.papers import published
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest
+from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the
 # tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
-# : Row of Table 9 → (objective, whether the target collection was read) of our initialisation in
-# its place.
+# Row of Table 9 → (objective, whether the target collection was read) of our initialisation in its
+# place
 ROLES = {
     "Rand": ("none", False),
     "RoBERTa": ("words", False),
@@ -47,6 +51,15 @@ ROLES = {
     "coCon-wiki": ("spans", False),
     "coCon-marco": ("spans", True),
 }
+# An objective, and the one to which it adds one thing
+STEPS = (
+    ("words", "none"),
+    ("order", "words"),
+    ("condenser", "words"),
+    ("spans", "condenser"),
+)
+
+Start = dict[str, Any]  # an initialisation, see `start_in`
 
 
 class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, PretrainingParameters):
@@ -102,7 +115,8 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, Pretrai
             {"label": "coCondenser, target", "objective": "spans", "text": "target"},
             {"label": "tiny base", "objective": "bag", "text": "other", "recipe": "mini-dense"},
         ],
-        "objective: none, words, order, condenser, spans; text: none, other, target; with a recipe its own weights",
+        "objective: none, words, order, condenser, spans; text: none, other, target; with a recipe "
+        "its own weights",
     )
 
     restrain_measures: Measures = parameter(
@@ -120,214 +134,326 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, Pretrai
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Frames of runs, as in notebook 05: `strategies_restrain`, `strategies_resttest`,
-    `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
+    """Return the training strategies and the initialisations, each in the protocols asked for.
 
-    `pretrained`: label → Pretrained of its first training. `marks`: see there. `judged_by`: study →
-    protocol → measure.
+    Returns
+    -------
+    Plan
+        The splits `sets` (ReSTrain) and `buckets` (ReSTTest, or None), `measures` (under ReSTrain),
+        `pretrained` (label → Pretrained of its first training), `marks` (see there), `judged_by`
+        (study → protocol → measure), and frames of runs with the columns of notebook 05:
+        `strategies_restrain`, `strategies_resttest`, `starts_restrain`, `starts_resttest`; those
+        of ReSTTest are empty without that protocol.
+
+    Raises
+    ------
+    InputError
+        Protocols without ReSTrain or that there are not, an unknown initialisation in `mapped`, a
+        measure that is not measured.
     """
-    ways = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
+    strategies = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
     starts = [start_in(p, entry) for entry in p.starts]
-    if "ReSTrain" not in p.protocols or set(p.protocols) - {"ReSTrain", "ReSTTest"}:
-        raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
+    _refuse_protocols(p.protocols)
     plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
-    sets, used = (
-        plans.restrain_of(p, p.sizes),
-        plans.from_relevance(p.restrain_measures, p.recall_relevance),
+    sets = plans.restrain_of(p, p.sizes)
+    # claims are made of ReSTTest alone: only there the queries of the gate are searched
+    searched = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
+    buckets = None
+    if "ReSTTest" in p.protocols:
+        buckets = plans.resttest_of(p, searched.resttest_splits)
+    of_strategies = _designs("strategies", searched, sets, buckets, strategies)
+    systems_of_starts = {start["model"]: start["recipe"] for start in starts}
+    systems_of_starts = {BM25: strategies[BM25]} | systems_of_starts
+    of_starts = _designs("starts", searched, sets, buckets, systems_of_starts)
+    measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
+    return plans.Plan(
+        sets=sets,
+        buckets=buckets,
+        measures=measures,
+        pretrained=_pretrained(of_starts["starts_restrain"]),
+        marks=marks(starts),
+        judged_by=_judged_by(p, measures),
+        **of_strategies,
+        **of_starts,
     )
-    # claims are made of ReSTTest alone
-    asked = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
-    buckets = plans.resttest_of(p, asked.resttest_splits) if "ReSTTest" in p.protocols else None
-    begun, frames = {BM25: ways[BM25]} | {start["model"]: start["recipe"] for start in starts}, {}
-    for study, made in (("strategies", ways), ("starts", begun)):
-        restrain, resttest = plans.both_protocols(asked, sets, buckets, made)
-        frames |= {
-            f"{study}_restrain": plans.design(restrain),
-            f"{study}_resttest": pd.DataFrame(resttest),
-        }
-    pretrained: dict[str, Pretrained] = {}
-    for row in restrain:
-        if isinstance(row["run"].model.first, Pretrained):
-            pretrained.setdefault(row["model"], row["run"].model.first)
-    known = {"ReSTrain": used, "ReSTTest": p.resttest_measures}
-    judged_by = {
-        "starts": {
-            "ReSTrain": plans.from_relevance(p.start_measures, p.recall_relevance)[0],
-            "ReSTTest": p.start_measures[-1],
-        }
+
+
+def _refuse_protocols(protocols: Sequence[str]) -> None:
+    """Raise InputError for protocols without ReSTrain, or that there are not."""
+    if "ReSTrain" not in protocols or not set(protocols).issubset(plans.PROTOCOLS):
+        raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
+
+
+def _designs(
+    study: str,
+    p: Parameters,
+    sets: ReSTrain,
+    buckets: ReSTTest | None,
+    systems: Mapping[str, Recipe],
+) -> dict[str, pd.DataFrame]:
+    """Return the designs of a study by name, STUDY_restrain and STUDY_resttest."""
+    restrain, resttest = plans.both_protocols(p, sets, buckets, systems)
+    return {
+        f"{study}_restrain": plans.design(restrain),
+        f"{study}_resttest": pd.DataFrame(resttest),
     }
-    judged_by["strategies"] = {protocol: measures[0] for protocol, measures in known.items()}
+
+
+def _pretrained(design: pd.DataFrame) -> dict[str, Pretrained]:
+    """Return label → what the first training of each pretrained model starts from."""
+    pretrained: dict[str, Pretrained] = {}
+    for row in design.itertuples():
+        first = row.run.model.first
+        if isinstance(first, Pretrained):
+            pretrained.setdefault(row.model, first)
+    return pretrained
+
+
+def _judged_by(p: Parameters, restrain_measures: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return study → protocol → the measure that judges; refuse one that is not measured."""
+    measured = {"ReSTrain": restrain_measures, "ReSTTest": p.resttest_measures}
+    of_starts = {
+        "ReSTrain": plans.from_relevance(p.start_measures, p.recall_relevance)[0],
+        "ReSTTest": p.start_measures[-1],
+    }
     for protocol in p.protocols:
-        plans.refuse_unknown(
-            f"start_measures, {protocol}", [judged_by["starts"][protocol]], known[protocol]
-        )
-    more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}
-    return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
+        name = f"start_measures, {protocol}"
+        plans.refuse_unknown(name, [of_starts[protocol]], measured[protocol])
+    of_strategies = {protocol: measures[0] for protocol, measures in measured.items()}
+    return {"starts": of_starts, "strategies": of_strategies}
 
 
-def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An initialisation: model (its label), objective, text (none, other, target), made and recipe.
+def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> Start:
+    """Return an initialisation as an entry of the parameter `starts` gives it.
 
-    {label, objective, text} are pretrained by us from `start_recipe` (made: ours); with a recipe
-    and its options they are given weights (base, where we start from them, or given).
+    Parameters
+    ----------
+    p
+        Parameters of the notebook.
+    entry
+        {label, objective, text} is pretrained by us from `start_recipe` (made: ours); with a
+        recipe and its options it is given weights (base, where we start from them, or given).
+
+    Returns
+    -------
+    dict
+        model (its label), objective, text (none, other, target), made and recipe.
+
+    Raises
+    ------
+    InputError
+        A `start_recipe` that is not dense, an unknown objective or text.
     """
     label, objective, text, options = plans.fields(entry, "label", "objective", "text", more=True)
     base = plans.named_recipe(p.start_recipe)
     plans.refuse_unknown("start_recipe, architecture", [base.architecture], ["dense"])
-    read = {"none": (), "other": p.other_text, "target": (p.collection,)}
-    plans.refuse_unknown(f"starts, {label}", [text], read)
-    start = {"model": label, "objective": objective, "text": text}
-    steps = {"steps": p.steps} if p.steps else {}
+    corpus_of = {"none": (), "other": p.other_text, "target": (p.collection,)}
+    plans.refuse_unknown(f"starts, {label}", [text], corpus_of)
     if options:
         plans.fields(options, "recipe", more=True)
         plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
-        is_base = plans.named_recipe(options) == base and objective != "none"
-        recipe = plans.named_recipe(options, **steps)
-        return start | {"made": "base" if is_base else "given", "recipe": recipe}
-    pretraining = {
-        "objective": objective,
-        "corpus": read[text],
-        "pooling": base.pooling,
-        "precision": base.precision,
-        "steps": p.pretraining_steps,
-        "learning_rate": p.pretraining_rate,
-    }
-    recipe = plans.named_recipe(p.start_recipe, pretraining=pretraining, **steps)
-    return start | {"made": "ours", "recipe": recipe}
+        is_base = objective != "none" and plans.named_recipe(options) == base
+        made = "base" if is_base else "given"
+        recipe = _recipe(p, options)
+    else:
+        made = "ours"
+        pretraining = {
+            "objective": objective,
+            "corpus": corpus_of[text],
+            "pooling": base.pooling,
+            "precision": base.precision,
+            "steps": p.pretraining_steps,
+            "learning_rate": p.pretraining_rate,
+        }
+        recipe = _recipe(p, p.start_recipe, pretraining=pretraining)
+    return {"model": label, "objective": objective, "text": text, "made": made, "recipe": recipe}
 
 
-def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """A row an initialisation: model, objective, text, te (a task for the whole text), tc (target
-    read), made, role.
+def _recipe(p: PretrainingParameters, entry: Entry, **options: Any) -> Recipe:
+    """Return a recipe of an initialisation, with the notebook's `steps` where they are set."""
+    if p.steps:
+        options["steps"] = p.steps
+    return plans.named_recipe(entry, **options)
 
-    What is pretrained from a base has its te, too, and then takes no role, the row of Table 9, of
-    one without te.
+
+def marks(starts: Sequence[Start]) -> pd.DataFrame:
+    """Return what each initialisation has had, and whose place in Table 9 it takes.
+
+    What is pretrained from a base has its te, too, and then takes no role of one without te.
+
+    Parameters
+    ----------
+    starts
+        Of `start_in`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        model, objective, text, te (a task for the whole text), tc (target read), made, role (row
+        of Table 9); a row an initialisation.
     """
-    before = any(start["made"] == "base" and start["objective"] in TEXT_LEVEL for start in starts)
+    objectives_of_base = {start["objective"] for start in starts if start["made"] == "base"}
+    base_has_te = not objectives_of_base.isdisjoint(TEXT_LEVEL)
     rows = []
     for start in starts:
-        label, objective, made = start["model"], start["objective"], start["made"]
-        te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
-        takes = (objective != "none" or made == "given") and te == (
-            objective in TEXT_LEVEL
-        )  # base: not random
-        fitting = [name for name, of in ROLES.items() if takes and of == (objective, tc)]
-        rows.append(
-            start
-            | {"te": te, "tc": tc, "role": label if label in ROLES else next(iter(fitting), "")}
-        )
+        has_from_base = base_has_te and start["made"] == "ours"
+        te = start["objective"] in TEXT_LEVEL or has_from_base
+        tc = start["text"] == "target"
+        role = _role(start, te, tc)
+        rows.append(start | {"te": te, "tc": tc, "role": role})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
+
+
+def _role(start: Start, te: bool, tc: bool) -> str:
+    """Return the row of Table 9 whose place an initialisation takes; "": none."""
+    label, objective = start["model"], start["objective"]
+    if label in ROLES:
+        return label
+    is_base = objective == "none" and start["made"] == "ours"  # not random
+    has_te_from_base = te and objective not in TEXT_LEVEL
+    if is_base or has_te_from_base:
+        return ""
+    for role, objective_and_tc in ROLES.items():
+        if objective_and_tc == (objective, tc):
+            return role
+    return ""
 
 
 def relevant_passages(
     data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int
 ) -> pd.DataFrame:
-    """Relevant passages as in Table 10: query_id, query, row (in the collection); first the query
-    that has most.
+    """Return relevant passages as in Table 10, first the query that has most.
 
     A passage of several queries is left out, and then a query with fewer than `least`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query_id, query, row (of the passage in the collection).
     """
-    found = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(queries["query_id"])]
-    found = found[~found["doc_id"].duplicated(keep=False)]
-    size = found.groupby("query_id")["doc_id"].transform("size").rename("size")
-    found = found.assign(size=size)[size >= least].merge(
-        queries[["query_id", "text"]], on="query_id"
-    )
-    found = found.assign(row=data.passages.rows(found["doc_id"].tolist())).rename(
-        columns={"text": "query"}
-    )
-    found = found.sort_values(
+    is_asked = qrels["query_id"].isin(queries["query_id"])
+    relevant = qrels[is_asked & (qrels["relevance"] >= 1)]
+    of_one_query = relevant[~relevant["doc_id"].duplicated(keep=False)]
+    size = of_one_query.groupby("query_id")["doc_id"].transform("size")
+    passages = of_one_query.assign(size=size)[size >= least]
+    passages = passages.merge(queries[["query_id", "text"]], on="query_id")
+    passages = passages.rename(columns={"text": "query"})
+    passages["row"] = data.passages.rows(passages["doc_id"].tolist())
+    passages = passages.sort_values(
         ["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True
     )
-    return found[["query_id", "query", "row"]]
+    return passages[["query_id", "query", "row"]]
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
-    """Δ of Table 8 or 9: role (initialisation, in Table 8 with training strategy), protocol,
-    measure, scaled, rounding.
+    """Return Δ of Table 8 or 9.
 
-    `recall_relevance`: from which relevance our R@100 counts; the paper's is read as 2 under
-    ReSTrain (notebook 02).
+    Parameters
+    ----------
+    number
+        8 or 9.
+    recall_relevance
+        From which relevance our R@100 counts; the paper's is read as 2 under ReSTrain (notebook
+        02).
+
+    Returns
+    -------
+    pandas.DataFrame
+        role (initialisation, in Table 8 with training strategy), protocol, measure, scaled,
+        rounding.
     """
-    frame = published.load("zhan", number).query("regime == 'delta'")
-    role = frame["plm"] if number == 9 else frame["plm"] + ", " + frame["finetune"]
-    measure = (
-        frame["measure"]
-        if recall_relevance > 1
-        else frame["measure"].str.replace("(rel=2)", "", regex=False)
-    )
-    return frame.assign(role=role, measure=measure)[
-        ["role", "protocol", "measure", "scaled", "rounding"]
-    ]
-
-
-STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans", "condenser"))
+    printed = published.load("zhan", number)
+    deltas = printed[printed["regime"] == "delta"]
+    role = deltas["plm"]
+    if number == 8:
+        role = role + ", " + deltas["finetune"]
+    measure = deltas["measure"]
+    if recall_relevance == 1:
+        measure = measure.str.replace("(rel=2)", "", regex=False)
+    labelled = deltas.assign(role=role, measure=measure)
+    return labelled[["role", "protocol", "measure", "scaled", "rounding"]]
 
 
 def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Pairs of our initialisations of which the first has one thing more, and what: an objective,
-    or the target's text.
+    """Return pairs of our initialisations of which the first has one thing more.
 
     Starts that others pretrained differ in much at once; only the base counts, as that to which
     nothing was added.
+
+    Returns
+    -------
+    dict
+        (label, label) → what the first has more: an objective, or the target's text.
     """
-    ours = marks[marks["made"] != "given"]
-    of = {
-        ("none" if row.made == "base" else row.objective, row.tc): row.model
-        for row in ours.itertuples()
-    }
-    pairs = []
-    for one, two in STEPS:
-        pairs.append(((one, False), (two, False), one))
-        pairs.append(((one, True), (two, two != "none"), f"{one}, on the target"))
-        pairs.append(((one, True), (one, False), f"{one}: the target"))
-    return {
-        (of[first], of[second]): name
-        for first, second, name in pairs
-        if {first, second} <= of.keys()
-    }
+    model_of = {}
+    for start in marks.itertuples():
+        if start.made != "given":
+            objective = "none" if start.made == "base" else start.objective
+            model_of[objective, start.tc] = start.model
+    added = {}
+    for objective, simpler in STEPS:
+        on_other, on_target = (objective, False), (objective, True)
+        comparisons = (
+            (on_other, (simpler, False), objective),
+            (on_target, (simpler, simpler != "none"), f"{objective}, on the target"),
+            (on_target, on_other, f"{objective}: the target"),
+        )
+        for first, second, name in comparisons:
+            if first in model_of and second in model_of:
+                added[model_of[first], model_of[second]] = name
+    return added
 
 
-def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """What each thing that a pretraining adds does to Δ: rows of `contrast` with `added`, see
-    `differing`.
+def steps(starts: Effects, marks: pd.DataFrame) -> Effects:
+    """Return what each thing that a pretraining adds does to Δ.
+
+    Returns
+    -------
+    Effects
+        Rows of `contrast` with `added`, see `differing`.
     """
     added = differing(marks)
-    made = starts.contrast("model", list(added))
-    return made.assign(
-        added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)]
-    )
+    contrasts = starts.contrast("model", list(added))
+    pairs = zip(contrasts["first"], contrasts["second"], strict=True)
+    return contrasts.assign(added=[added[pair] for pair in pairs])
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each could before and after pretraining, on held-out passages of its text: model, what,
-    before, after.
+    """Return what each could before and after pretraining, on held-out passages of its text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        model, what, before, after.
     """
     rows = []
     for model, cell in pretrained.items():
-        log = json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
-        rows += [
-            (model, what, value, log["after"][what])
-            for what, value in log.get("before", {}).items()
-        ]
+        path = store[cell] / "pretraining.json"
+        log = json.loads(path.read_text(encoding="utf-8"))
+        for what, before in log.get("before", {}).items():
+            row = (model, what, before, log["after"][what])
+            rows.append(row)
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
 
 
 def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:
-    """Of each initialisation, on held-out passages of what `target` read: model, words_loss,
-    span_accuracy.
+    """Return what each initialisation can on held-out passages of what `target` read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        model, words_loss, span_accuracy.
     """
     from interextra.models.training.objectives import Objective, opened, read  # which imports torch
 
-    how, collections = (
-        pretrained[target].how,
-        [source.open() for source in pretrained[target].corpus],
-    )
-    rows, asked = [], how.model_copy(update={"objective": "words"})
+    how = pretrained[target].how
+    collections = [source.open() for source in pretrained[target].corpus]
+    words = how.model_copy(update={"objective": "words"})
+    rows = []
     for model, cell in pretrained.items():
-        weights, tokenizer = opened(str(store[cell] / "weights"), cell.seed)
-        held, _ = read(how, collections, tokenizer)
-        rows.append(
-            {"model": model} | Objective(weights, tokenizer, asked).measure(held, 0, how.batch_size)
-        )
+        path = store[cell] / "weights"
+        weights, tokenizer = opened(str(path), cell.seed)
+        held_out, _ = read(how, collections, tokenizer)
+        measured = Objective(weights, tokenizer, words).measure(held_out, 0, how.batch_size)
+        rows.append({"model": model} | measured)
     return pd.DataFrame(rows)
