@@ -60,7 +60,7 @@ class TrainingSet(NamedTuple):
         data = split.pool.source.open()
         pairs = training_pairs(data, ids, split.pool.split, relevance=1)
         alike = _text_numbers(split.pool.source)
-        exposed = exposed_passages(data, pairs, relevance=1, alike=alike)
+        exposed = exposed_passages(data, pairs, relevance=1, text_of=alike)
         is_allowed = ~exposed if spare else np.ones(len(exposed), bool)
         has_negative = _has_negative(pairs, alike, is_allowed)
         if not has_negative.all():
