@@ -4,7 +4,6 @@ That is the overlap of queries by set logic, and what matching entities alone re
 """
 
 import zlib
-from collections.abc import Mapping
 from itertools import pairwise
 from math import comb
 
@@ -14,7 +13,9 @@ import pandas as pd
 from interextra.world.generate import World
 
 
-def kind_of_question(query: Mapping[str, str]) -> str:
+# Its code names the splits by it (`splits.attributes.fingerprint`): another text of it is another
+# split, and the committed values are of this one.
+def kind_of_question(query: dict) -> str:
     """Return one of three kinds of query, each some ten groups of intents.
 
     The kind is what a query asks for, whatever its words and its entities. For leave-one-out shifts
