@@ -1,6 +1,7 @@
-"""An executed notebook as Sphinx reads it: folded parameters, exercises with folded solutions,
-described figures, links to the pages that exist and to the glossary, and at the end the notebook's
-files.
+"""An executed notebook as Sphinx reads it.
+
+Its parameters are folded, exercises have folded solutions, figures are described; links go to the
+pages that exist and to the glossary, and at the end stand the notebook's files.
 """
 
 import json
@@ -22,6 +23,7 @@ PROTECTED = re.compile(
 
 
 def setup(app):
+    """Tell Sphinx what to call."""
     app.connect("source-read", read)
     app.connect(
         "env-get-updated", number, priority=600
@@ -31,7 +33,7 @@ def setup(app):
 
 
 def read(app, name, source):
-    """Called by Sphinx with the text of each page, which it may replace."""
+    """Replace the text of a page; Sphinx calls it with that of each."""
     if not NOTEBOOK.fullmatch(name):
         return
     document, pages = json.loads(source[0]), app.env.found_docs
@@ -57,7 +59,7 @@ def read(app, name, source):
 
 
 def number(app, env):
-    """Exercises are numbered page by page."""
+    """Number the exercises page by page."""
     for figures in env.toc_fignumbers.values():
         figures["exercise"] = {
             label: (at,) for at, label in enumerate(figures.get("exercise", {}), 1)
@@ -66,7 +68,7 @@ def number(app, env):
 
 
 def unnamed(app, document, name):
-    """The contents of exercises and solutions have one id, which a page may have only once."""
+    """Take the ids of contents of exercises and solutions: a page may have an id only once."""
     for part in document.findall(section):
         part["ids"] = [
             label for label in part["ids"] if label not in ("exercise-content", "solution-content")
@@ -74,28 +76,38 @@ def unnamed(app, document, name):
 
 
 def markdown(text):
+    """Return a cell of text."""
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
 def hidden(tags):
-    """Parameters are folded; the code that shows the answer is left out."""
-    return ["hide-input"] * bool(FOLDED.keys() & set(tags)) + ["remove-input"] * ("answer" in tags)
+    """Return what hides code: parameters are folded, what shows the answer is left out."""
+    hiding = []
+    if FOLDED.keys() & set(tags):
+        hiding.append("hide-input")
+    if "answer" in tags:
+        hiding.append("remove-input")
+    return hiding
 
 
 def by_figure(cell, tags):
-    """The cell, and one without code from each further figure on: myst-nb has one alt text and
-    width a cell.
+    """Return the cell, and one without code from each further figure on.
+
+    myst-nb has one alt text and width a cell.
     """
     groups = [[]]
     for output in cell["outputs"]:
-        groups += [[]] * (described(output) and any(map(described, groups[-1])))
-        groups[-1] = [*groups[-1], output]
+        if described(output) and any(map(described, groups[-1])):
+            groups.append([])
+        groups[-1].append(output)
     parts = []
     for at, outputs in enumerate(groups):
         part = cell | {"outputs": outputs}
         shown = looks(part, tags)
-        used = tags + (["remove-input"] if at else hidden(tags))
-        parts.append(part | {"metadata": {"tags": used} | ({"mystnb": shown} if shown else {})})
+        metadata = {"tags": tags + (["remove-input"] if at else hidden(tags))}
+        if shown:
+            metadata["mystnb"] = shown
+        parts.append(part | {"metadata": metadata})
     return parts
 
 
@@ -105,8 +117,9 @@ def described(output):
 
 
 def looks(cell, tags):
-    """The title of what is folded; alt text and width of a figure; estimates in tables are kept in
-    one line.
+    """Return the title of what is folded, and alt text and width of a figure.
+
+    Estimates in tables are kept in one line.
     """
     shown = {}
     for tag in FOLDED.keys() & set(tags):
@@ -123,7 +136,7 @@ def looks(cell, tags):
 
 
 def exercises(text, name):
-    """The numbered list under the heading Exercises as directives, which the solutions name."""
+    """Write the list under the heading Exercises as directives, which the solutions name."""
     parts = re.split(r"(?m)^(##+ .*Exercises.*)$", text)
     if len(parts) < 3:
         return text
@@ -137,7 +150,7 @@ def exercises(text, name):
 
 
 def terms(glossary):
-    """Of the glossary: a term in small letters → as it is written there."""
+    """Return a term of the glossary in small letters → as it is written there."""
     body = glossary.partition("{glossary}")[2].partition("\n")[2].partition("```")[0]
     return {
         line.strip().lower(): line.strip() for line in body.splitlines() if line[:1].strip(" :\n")
@@ -145,8 +158,9 @@ def terms(glossary):
 
 
 class Links:
-    """Links of one page: to notebooks that have a page, and from the first use of each term to the
-    glossary.
+    """Links of one page.
+
+    They go to notebooks that have a page, and from the first use of each term to the glossary.
     """
 
     def __init__(self, pages, found):
@@ -155,6 +169,7 @@ class Links:
         self.pages, self.terms, self.linked = pages, found, set()
 
     def added(self, text):
+        """Return a text with its links."""
         text = re.sub(r"\[(`?\w+`?)\]\((\w+)\.ipynb\)", self._existing, text)
         text = re.sub(r"(?<!\[)`(\d\d_\w+)`", self._named, text)
         parts = enumerate(PROTECTED.split(text))
@@ -177,7 +192,7 @@ class Links:
 
 
 def files(folder):
-    """Links to the tables, the figures and the notebook as executed."""
+    """Return links to the tables, the figures and the notebook as executed."""
     paths = [
         path
         for part in ("tables/*.csv", "figures/*.svg", "*.ipynb")

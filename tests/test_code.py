@@ -111,7 +111,9 @@ def test_which_queries_of_ms_marco_are_for_training_counts(copy):
     have been served.
     """
     before = copy("interextra.models.search.vectors:Vectors")
-    change("data/msmarco.py", '~training["query_id"].isin(test_ids)', 'training["query_id"].notna()')
+    change(
+        "data/msmarco.py", '~training["query_id"].isin(test_ids)', 'training["query_id"].notna()'
+    )
     assert copy("interextra.models.search.vectors:Vectors") != before
 
 

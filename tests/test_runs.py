@@ -22,8 +22,10 @@ def random_frame(seed: int, n_queries: int = 20, depth: int = 30, levels: int = 
     names = [f"{p}{i}" for i in range(40) for p in ("d", "D", "é", "€", "𝄞", "")]
     rows = []
     for query in range(n_queries):
-        for doc in rng.permutation(len(names))[: rng.integers(1, depth + 1)]:
-            rows.append((f"q{query}", names[doc], rng.integers(-levels, levels) / 4))
+        rows += [
+            (f"q{query}", names[doc], rng.integers(-levels, levels) / 4)
+            for doc in rng.permutation(len(names))[: rng.integers(1, depth + 1)]
+        ]
     return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
 
 

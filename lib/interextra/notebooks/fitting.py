@@ -1,5 +1,6 @@
-"""Parameters of a profile on another collection: sizes as shares of what it has, its splits, and
-kinds that it has.
+"""Parameters of a profile on another collection.
+
+Sizes are shares of what it has, splits and kinds those that it has.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -312,7 +312,8 @@ def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str |
     unknown = [value for value in values if value not in known]
     if unknown:
         raise InputError(
-            f"parameter {name!r}: {offenders(unknown)} is none of {offenders(known, 20) or 'nothing'}"
+            f"parameter {name!r}: {offenders(unknown)} is none of "
+            f"{offenders(known, 20) or 'nothing'}"
         )
 
 
@@ -381,7 +382,8 @@ def query_vectors(p: TrainingParameters, test: tuple[Queries, ...]) -> QueryVect
         if made.architecture == "dense":
             return TrainedVectors(model=model_of(made, train, p.seed), train=train, test=test)
     raise InputError(
-        "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
+        "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or "
+        "lsa"
     )
 
 
