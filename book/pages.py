@@ -59,7 +59,7 @@ def read(app, name, source):
 
 
 def number(app, env):
-    """Number the exercises page by page."""
+    """Count the exercises anew on each page."""
     for figures in env.toc_fignumbers.values():
         figures["exercise"] = {
             label: (at,) for at, label in enumerate(figures.get("exercise", {}), 1)

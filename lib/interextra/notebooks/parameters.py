@@ -1,9 +1,9 @@
 """The parameters of notebooks: names, types, bounds, meanings, and what the papers used.
 
 Each notebook's module has a class `Parameters` of its own; the classes here hold what several
-share. Defaults are the values of the profile `mini`; a file under params/<profile>/ holds what another
-profile changes. papermill takes a misspelt name silently; here an unknown name, a wrong type or an
-impossible value is an error that names it.
+share. Defaults are the values of the profile `mini`; a file under params/<profile>/ holds what
+another profile changes. papermill takes a misspelt name silently; here an unknown name, a wrong
+type or an impossible value is an error that names it.
 """
 
 from typing import Annotated, Any, Self, TypeVar
