@@ -1,4 +1,4 @@
-"""Notebook 08: does extrapolation predict how a model does on other collections?
+"""Notebook 08: whether extrapolation predicts how a model does on other collections.
 
 Zhan et al., section 4.2, Table 5. Models of 8 training strategies at 3 sizes, in both regimes,
 search further collections, which they never saw, as they are. A *point* is a training strategy at
@@ -523,10 +523,16 @@ def _prediction(
         low, high = published.ENDS[column]
         row[column] = value
         row[low], row[high] = ends_of(draws)
-    drawn = [inter[1], extra[1], difference[1]]
+    row["p_value"] = _p_value(inside, outside, method, within)
+    return row | {"p_holm": np.nan, "n_models": len(inside)}, [inter[1], extra[1], difference[1]]
+
+
+def _p_value(inside: Effects, outside: Effects, method: str, within: Sequence | None) -> float:
+    """Return Steiger's p-value of the regimes' difference; NaN with Kendall, which has none."""
+    if method == "Kendall":
+        return np.nan
     pairs = [(inside[regime], outside[regime]) for regime in REGIMES]
-    row["p_value"] = np.nan if method == "Kendall" else dependent(pairs, method, within)
-    return row | {"p_holm": np.nan, "n_models": len(inside)}, drawn
+    return dependent(pairs, method, within)
 
 
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
