@@ -1,7 +1,7 @@
-"""Notebook 07: can a loss be predicted from the queries alone? (Lupart et al., §5.2, Figures 3 to
-6)
+"""Notebook 07: whether a loss can be predicted from the queries alone.
 
-Indicators, by shift, model and query_id, are of the model without the query's cluster.
+Lupart et al., §5.2, Figures 3 to 6. Indicators, by shift, model and query_id, are of the model
+without the query's cluster.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,16 @@ from interextra.stats.effects import DRAWN, Effects, effects
 from interextra.store.errors import InputError
 
 POOLED = "pooled"
-FIRST_STAGE = [
-    module.LABEL for module in architectures().values() if module.ENCODES_QUERIES
-]  # those of Figure 5
-GAPS = [
-    (f"dense: {name}", f"own: {name}") for name in ("R", "max", "density")
-]  # definitions of far that are compared
-GAPS += [("dense: R", name) for name in ("dense: max", "dense: density", "words: nearest_jaccard")]
+# those of Figure 5
+FIRST_STAGE = [module.LABEL for module in architectures().values() if module.ENCODES_QUERIES]
+GAPS = [  # definitions of far that are compared
+    ("dense: R", "own: R"),
+    ("dense: max", "own: max"),
+    ("dense: density", "own: density"),
+    ("dense: R", "dense: max"),
+    ("dense: R", "dense: density"),
+    ("dense: R", "words: nearest_jaccard"),
+]
 SYSTEM = ["shift", "model", "measure"]
 
 
@@ -92,218 +95,294 @@ class Parameters(ShiftParameters):
                 "negative_depth": 20,
             },
         ],
-        "systems; those that are trained for both shifts; negatives as in the paper, BM25's and in-batch",
+        "systems; those that are trained for both shifts; negatives as in the paper, BM25's and "
+        "in-batch",
     )
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """The runs of notebook 04, and where each test query lies in the models' own query spaces.
+    """Plan the runs of notebook 04, and where each test query lies in the models' query spaces.
 
-    `near`: as `design` and `control` together, but Nearness cells for runs, of the systems that
-    encode queries.
+    Returns
+    -------
+    near
+        As `design` and `control` together, but Nearness cells for runs, of the systems that encode
+        queries.
+    The rest
+        As in notebook 04, which alone takes the real queries.
     """
-    found = shifts.plan(p)
-    near = pd.concat([found.design, found.control], ignore_index=True)
-    if DENSE not in set(near["model"]):
+    plan = shifts.plan(p)
+    runs = pd.concat([plan.design, plan.control], ignore_index=True)
+    if DENSE not in set(runs["model"]):
         raise InputError(
-            "parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too"
+            "parameter 'recipes': R is measured in the dense model's space; give a dense recipe, "
+            "too"
         )
-    near = near[
-        [architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in near["run"]]
+    has_space = [
+        architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in runs["run"]
     ]
+    near = runs[has_space]
     cells = [
         Nearness(model=run.model, queries=run.queries[:1], k=p.neighbours) for run in near["run"]
     ]
-    found.near, found.real = (
-        near.drop(columns="run").assign(near=cells),
-        None,
-    )  # 04 alone takes the real queries
-    return found
+    plan.near = near.drop(columns="run").assign(near=cells)
+    plan.real = None
+    return plan
 
 
 def common_shifts(values: pd.DataFrame, control: str) -> list[str]:
-    """The shifts that can be taken together: those in which all systems were trained, without the
-    control.
+    """Return the shifts that can be taken together.
+
+    They are those in which all systems were trained, without the control.
     """
-    n = values[values["shift"] != control].groupby("shift", sort=False)["model"].nunique()
-    return n.index[n == n.max()].tolist()
+    kept = values[values["shift"] != control]
+    n_systems = kept.groupby("shift", sort=False)["model"].nunique()
+    return n_systems.index[n_systems == n_systems.max()].tolist()
 
 
 def averaged(values: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
-    """One value per shift, system, measure, query, side and training, of the values of
-    `splits.resttest.sides`.
+    """Return one value per shift, system, measure, query, side and training.
 
     The models that had the query's cluster in training are averaged. The shifts `together` stand
     once more under POOLED, with the stratum "": there a query counts once, with the mean of what it
     has in them.
+
+    Parameters
+    ----------
+    values
+        Of `splits.resttest.sides`.
+    together
+        Of `common_shifts`.
     """
     labels = [name for name in values if name not in ("left_out", "test_set", "trained", "value")]
     each = values.groupby(labels, sort=False)["value"].mean().reset_index()
     pooled = each[each["shift"].isin(together)].assign(shift=POOLED, stratum="")
-    both = pd.concat(
-        [each, pooled.groupby(labels, sort=False)["value"].mean().reset_index()], ignore_index=True
-    )
+    pooled = pooled.groupby(labels, sort=False)["value"].mean().reset_index()
+    both = pd.concat([each, pooled], ignore_index=True)
     if "trained" not in values:
         return both
     # the models of a side and training count as one, whichever intervals of queries they stand on
     names = both[["shift", "model", "side", "seed"]].astype(str).agg(" ".join, axis=1)
-    is_trained = values.groupby("model")["trained"].agg(lambda behind: behind.ne("").any())
+    is_trained = values["trained"].ne("").groupby(values["model"]).any()
     return both.assign(trained=names.where(both["model"].map(is_trained), ""))
 
 
 def pairs(each: pd.DataFrame) -> pd.DataFrame:
-    """Of `averaged`, means over trainings: shift, model, measure, stratum, query_id, unit, in,
-    out.
+    """Return the two sides of each query, means over trainings.
+
+    Parameters
+    ----------
+    each
+        Of `averaged`.
+
+    Returns
+    -------
+    shift, model, measure, stratum, query_id, unit, in, out
     """
-    by = [*SYSTEM, "stratum", "query_id", "unit"]
-    return (
-        each.groupby([*by, "side"], sort=False)["value"]
-        .mean()
-        .unstack()
-        .rename_axis(columns=None)
-        .reset_index()
-    )
+    by = [*SYSTEM, "stratum", "query_id", "unit", "side"]
+    wide = each.groupby(by, sort=False)["value"].mean().unstack()
+    return wide.rename_axis(columns=None).reset_index()
 
 
 def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
-    """R of the dense model, of `spaces`: shift, query_id, R.
+    """Return R of the dense model.
 
     Under POOLED R is standardised in each cluster, and the mean over the shifts `together` in which
     the query is.
+
+    Parameters
+    ----------
+    near
+        Of `predictors.spaces`.
+    together
+        Of `common_shifts`.
+
+    Returns
+    -------
+    shift, query_id, R
     """
     dense = near[near["model"] == DENSE]
-    alike = dense.assign(R=z_scores(dense["R"], [dense["shift"], dense["stratum"]]))
-    both = pd.concat([dense, alike[alike["shift"].isin(together)].assign(shift=POOLED)])
+    pooled = dense.assign(R=z_scores(dense["R"], [dense["shift"], dense["stratum"]]))
+    pooled = pooled[pooled["shift"].isin(together)].assign(shift=POOLED)
+    both = pd.concat([dense, pooled])
     return both.groupby(["shift", "query_id"], sort=False)["R"].mean().reset_index()
 
 
 def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
-    """`distances` with `bin`, the interval of R within its shift, from 1 for the farthest
-    queries.
+    """Return `distances` with `bin`, the interval of R within its shift.
+
+    They are numbered from 1 for the farthest queries.
     """
-    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how) + 1))
+    interval_of = far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how))
+    return far.assign(bin=interval_of + 1)
 
 
 def delta_by_r(
     each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int
 ) -> pd.DataFrame:
-    """Effects in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not
-    say which).
+    """Return effects in intervals of R, by both ways to cut and both averagings.
 
-    `each`: of `averaged`; `far`: of `distances`. Returns shift, model, measure, binning, averaging,
-    bin (1 is the farthest; without queries no row), r_low, r_high (ends of R in it), n_queries,
-    n_dropped, delta, low, high, n_trainings. averaging: ratio of means; or mean of ratios, over
-    trainings, without queries of Avg In 0 (n_dropped).
+    Lupart Figure 5 does not say which.
+
+    Parameters
+    ----------
+    each
+        Of `averaged`.
+    far
+        Of `distances`.
+    n_bins
+        Number of intervals.
+    seed, n_boot
+        Of `effects`.
+
+    Returns
+    -------
+    shift, model, measure, binning, averaging, bin (1 is the farthest; without queries no row),
+    r_low, r_high (ends of R in it), n_queries, n_dropped, delta, low, high, n_trainings
+
+    averaging: ratio of means; or mean of ratios, over trainings, without queries of Avg In 0
+    (n_dropped).
     """
-    by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
+    wide = pairs(each)
     single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
-    for how in BINNINGS:
-        numbered = in_bins(far, n_bins, how)
-        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max").reset_index()
-        every = effects(
-            each.merge(numbered), by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot
-        )
-        own = effects(single.merge(numbered), by, seed=seed, n_boot=n_boot).rename(
-            columns={"mean": "delta"}
-        )
-        counts = every[[*by, "n_queries", "n_trainings"]].merge(ends)
-        for averaging, found in (("ratio of means", every), ("mean of ratios", own)):
-            kept = found[[*by, "n_queries", "delta", "low", "high"]].rename(
-                columns={"n_queries": "n_kept"}
-            )
-            parts.append(counts.merge(kept, how="left").assign(binning=how, averaging=averaging))
-    table = pd.DataFrame(pd.concat(parts, ignore_index=True))
+    parts = []
+    for binning in BINNINGS:
+        numbered = in_bins(far, n_bins, binning)
+        table = _delta_by_bin(each.merge(numbered), single.merge(numbered), seed, n_boot)
+        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
+        parts.append(table.merge(ends.reset_index()).assign(binning=binning))
+    table = pd.concat(parts, ignore_index=True)
     table["n_dropped"] = table["n_queries"] - table["n_kept"].fillna(0).astype(int)
-    columns = [
-        "binning",
-        "averaging",
-        "bin",
-        "r_low",
-        "r_high",
-        "n_queries",
-        "n_dropped",
-        "delta",
-        "low",
-        "high",
-    ]
-    return table[[*SYSTEM, *columns, "n_trainings"]]
+    columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped"]
+    return table[[*SYSTEM, *columns, "delta", "low", "high", "n_trainings"]]
+
+
+def _delta_by_bin(each: pd.DataFrame, single: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+    """Return the effects in each bin, by both averagings.
+
+    `each`: both sides of the queries; `single`: their ratios.
+    """
+    by = [*SYSTEM, "bin"]
+    of_means = effects(each, by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot)
+    of_ratios = effects(single, by, seed=seed, n_boot=n_boot).rename(columns={"mean": "delta"})
+    counts = pd.DataFrame(of_means[[*by, "n_queries", "n_trainings"]])
+    parts = []
+    for averaging, table in (("ratio of means", of_means), ("mean of ratios", of_ratios)):
+        kept = table[[*by, "n_queries", "delta", "low", "high"]]
+        kept = kept.rename(columns={"n_queries": "n_kept"})
+        parts.append(counts.merge(kept, how="left", on=by).assign(averaging=averaging))
+    return pd.concat(parts, ignore_index=True)
 
 
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """Kendall's tau of R with the effect within clusters, each with a model, and scale of R, of its
-    own.
+    """Return Kendall's tau of R with the effect within clusters.
 
-    Above 0: the farther, the more is lost; where lower is better it is turned. `wide`: of `pairs`;
-    `far`: of `distances`; `w`: of `predictors.resampled`. Returns Effects[shift, model, measure,
-    loss (difference, Out - Avg In, or relative, over Avg In above 0), statistic, kendall, low,
-    high, n_queries]; NaN where no cluster has two queries.
+    Each cluster has a model, and scale of R, of its own. Above 0: the farther, the more is lost;
+    where lower is better it is turned.
+
+    Parameters
+    ----------
+    wide
+        Of `pairs`.
+    far
+        Of `distances`.
+    w
+        Of `predictors.resampled`.
+
+    Returns
+    -------
+    Effects[shift, model, measure, loss (difference, Out - Avg In, or relative, over Avg In above
+    0), statistic, kendall, low, high, n_queries]; NaN where no cluster has two queries
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
-        part = part.assign(
-            difference=part["out"] - part["in"], relative=change_per_query(part["in"], part["out"])
-        )
-        for name in ("difference", "relative"):
-            some, tau, taus = (
-                part.dropna(subset=name),
-                np.array([[np.nan]]),
-                np.full((w.shape[1], 1, 1), np.nan),
-            )
-            if some["stratum"].duplicated().any():
-                weights = w.loc[some["query_id"]].to_numpy()
-                tau, taus = kendall_within(
-                    some["R"], worse(key[2]) * some[name], some["stratum"], weights
-                )
-            drawn.append(taus[:, 0, 0])
-            rows.append((*key, name, "Kendall", tau.item(), *interval(drawn[-1]), len(some)))
-    table = pd.DataFrame(
-        rows, columns=[*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"]
-    )
+        losses = {
+            "difference": part["out"] - part["in"],
+            "relative": change_per_query(part["in"], part["out"]),
+        }
+        for name, loss in losses.items():
+            measure = key[2]
+            known = part.assign(loss=worse(measure) * loss).dropna(subset="loss")
+            tau, draws = _tau_of_r(known, w)
+            drawn.append(draws)
+            rows.append((*key, name, "Kendall", tau, *interval(draws), len(known)))
+    columns = [*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"]
+    table = pd.DataFrame(rows, columns=columns)
     return Effects.of(table, [*SYSTEM, "loss"], ["kendall"], drawn)
 
 
-def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
-    """`link` of the mean effect over the systems with an indicator, over clusters, as a table that
-    answers claims.
+def _tau_of_r(queries: pd.DataFrame, w: pd.DataFrame) -> tuple[float, np.ndarray]:
+    """Return tau of R and loss within clusters, and its draws float[n_boot]."""
+    if not queries["stratum"].duplicated().any():
+        return np.nan, np.full(w.shape[1], np.nan)
+    weights = w.loc[queries["query_id"]].to_numpy()
+    tau, draws = kendall_within(queries["R"], queries["loss"], queries["stratum"], weights)
+    return tau.item(), draws[:, 0, 0]
 
-    `points`: shift, model, stratum, measure, delta, n_queries, n_trainings and the column `by`, a
-    row a cluster and system, the same systems for each. The draws are those of Fisher's z, as if
-    clusters were independent.
+
+def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
+    """Return `link` of the mean effect over the systems, as a table that answers claims.
+
+    The link is with an indicator, over clusters. The draws are those of Fisher's z, as if clusters
+    were independent.
+
+    Parameters
+    ----------
+    points
+        A row a cluster and system, the same systems for each: shift, model, stratum, measure,
+        delta, n_queries, n_trainings and the column `by`.
+    by
+        The indicator.
+    n_boot
+        Number of draws.
     """
-    over = {"delta": "mean", by: "first", "n_queries": "min", "n_trainings": "min"}
-    mean = points.groupby(["shift", "stratum"], sort=False).agg(over).reset_index()
+    aggregates = {"delta": "mean", by: "first", "n_queries": "min", "n_trainings": "min"}
+    mean = points.groupby(["shift", "stratum"], sort=False).agg(aggregates).reset_index()
     table = link(mean.assign(model="mean over the systems"), by).dropna(subset="low")
     z, low, high = np.arctanh(table[["estimate", "low", "high"]].to_numpy(float)).T
-    spread = (high - low) / 2 / stats.norm.ppf(0.975)
-    drawn = np.tanh(z[:, None] + np.outer(spread, np.random.default_rng(0).normal(size=n_boot)))
-    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min()}
-    counted |= {"n_units": len(mean), DRAWN: "clusters"}
-    table = table.drop(columns="model").assign(measure=points["measure"].iloc[0], **counted)
+    standard_error = (high - low) / 2 / stats.norm.ppf(0.975)
+    noise = np.random.default_rng(0).normal(size=n_boot)
+    drawn = np.tanh(z[:, np.newaxis] + np.outer(standard_error, noise))
+    table = table.drop(columns="model").assign(
+        measure=points["measure"].iloc[0],
+        n_queries=mean["n_queries"].sum(),
+        n_trainings=mean["n_trainings"].min(),
+        n_units=len(mean),
+        **{DRAWN: "clusters"},
+    )
     return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
 
 
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
-    """Interquartile range of the per-query effects in the farthest and the nearest interval, and
-    their difference.
+    """Return how wide the per-query effects spread in the farthest and the nearest interval.
 
-    As in Figure 6, whose variance a single query near Avg In = 0 would decide. `numbered`: pairs
-    with `bin` and `delta` of each query; `w`: of `predictors.resampled`. Returns model, measure,
-    farthest, nearest, difference, low, high.
+    By the interquartile range; Figure 6 shows the variance, which a single query near Avg In = 0
+    would decide.
+
+    Parameters
+    ----------
+    numbered
+        Pairs with `bin` and `delta` of each query.
+    w
+        Of `predictors.resampled`.
+
+    Returns
+    -------
+    model, measure, farthest, nearest, difference, low, high
     """
     rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
-        ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
-        far, near = (stats.iqr(end["delta"]) for end in ends)
-        sides = [
-            (end["delta"].to_numpy(), w.loc[end["query_id"]].to_numpy(int).T) for end in ends
-        ]  # [n_boot, queries]
-        drawn = np.subtract(  # a draw may miss all queries of an end
-            *(
-                [stats.iqr(np.repeat(delta, n)) if n.any() else np.nan for n in often]
-                for delta, often in sides
-            )
-        )
+        farthest = part[part["bin"] == part["bin"].min()]
+        nearest = part[part["bin"] == part["bin"].max()]
+        far, near = stats.iqr(farthest["delta"]), stats.iqr(nearest["delta"])
+        drawn = _resampled_iqr(farthest, w) - _resampled_iqr(nearest, w)
         rows.append((*key, far, near, far - near, *interval(drawn)))
-    return pd.DataFrame(
-        rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"]
-    )
+    columns = ["model", "measure", "farthest", "nearest", "difference", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _resampled_iqr(queries: pd.DataFrame, w: pd.DataFrame) -> np.ndarray:
+    """Return the interquartile range of delta in each draw; NaN where it misses all queries."""
+    counts = w.loc[queries["query_id"]].to_numpy(int).T  # [n_boot, queries]
+    delta = queries["delta"].to_numpy()
+    return np.array([stats.iqr(np.repeat(delta, n)) if n.any() else np.nan for n in counts])

@@ -1,19 +1,20 @@
-"""Zhan et al., section 4.2: does extrapolation predict how a model does on collections that it
-never saw (Table 5)?
+"""Notebook 08: whether extrapolation predicts how a model does on other collections.
 
-Models of 8 training strategies at 3 sizes, in both regimes, search further collections as they are.
-A *point* is a training strategy at one size: its measure in domain, and that of the same model out
-of domain.
+Zhan et al., section 4.2, Table 5. Models of 8 training strategies at 3 sizes, in both regimes,
+search further collections, which they never saw, as they are. A *point* is a training strategy at
+one size: its measure in domain, and that of the same model out of domain.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries, Source
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.recipe import Recipe
 from interextra.models.search.run import Run
 from interextra.notebooks import plans
 from interextra.notebooks.n06_pretraining import start_in
@@ -32,6 +33,7 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.papers import published, published_models
+from interextra.splits.restrain import ReSTrain
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import (
@@ -50,8 +52,10 @@ IN_DOMAIN, ALL = "in domain", "mean of all"
 LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
-STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
+STATISTICS = (*METHODS, WITHIN)
+JUDGED = "Judged@10"
 SIDES = dict(zip(REGIMES, ("first", "second"), strict=True))  # whose draws are a regime's
+Rows = list[dict[str, Any]]  # of a design
 
 
 class Parameters(ReSTrainParameters, PretrainingParameters):
@@ -157,7 +161,8 @@ class Parameters(ReSTrainParameters, PretrainingParameters):
                 "collection": "mini:ood-affairs-lookup,seed=4",
             },
         ],
-        "read: what the models have read of its texts; a name that stands several times is one mean",
+        "read: what the models have read of its texts; a name that stands several times is one "
+        "mean",
     )
     skip_own: AnyEntries = parameter(
         [], "of these, those whose queries are passages: BEIR leaves out a query's own passage"
@@ -168,143 +173,224 @@ class Parameters(ReSTrainParameters, PretrainingParameters):
     )
 
 
-def plan(p: Parameters) -> plans.Plan:
-    """Frames of runs: `in_domain` (method, n_train, regime, seed); `elsewhere` (collection, part,
-    too); `bm25` (both).
+class OtherCollection(NamedTuple):
+    """A collection that no model is trained on, or a part of one."""
 
-    A collection of several parts is the mean of them. `read`: collection → what the models have
-    read of it.
+    name: str
+    split: str
+    read: str  # what the models have read of its texts
+    spec: str
+
+
+def plan(p: Parameters) -> plans.Plan:
+    """Plan the runs of all models, in domain and on the further collections.
+
+    A collection of several parts is the mean of them.
+
+    Returns
+    -------
+    in_domain
+        method, n_train, regime, seed, run.
+    elsewhere
+        As `in_domain`, and collection, part (its spec), skip_own.
+    bm25
+        BM25 on both: collection, part, skip_own, run.
+    sets
+        Training-set size → ReSTrain.
+    read
+        Collection → what the models have read of it.
     """
-    if twice := set(p.more_sizes) & set(p.sizes):
-        raise InputError(
-            f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one"
-        )
+    _refuse_shared("parameter 'more_sizes'", p.more_sizes, p.sizes, "'sizes', too; keep it in one")
     if p.results:
         published_models.read(p.results)  # an error in it is told before anything runs
-    ways = plans.systems(p, p.strategies)
-    starts = {
-        start["model"]: start["recipe"] for start in (start_in(p, entry) for entry in p.starts)
-    }
-    if twice := ways.keys() & starts.keys():
-        raise InputError(
-            f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both"
-        )
-    of_size = dict.fromkeys(p.trained_sizes, plans.restrain_of(p, p.sizes))
-    if p.more_sizes:
-        of_size |= dict.fromkeys(p.more_sizes, plans.restrain_of(p, p.more_sizes))
-    sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
-    plans.refuse_unknown("lineage", p.lineage, [*ways, *starts])
-    entries = [
-        plans.fields(entry, "name", "split", "read", "collection") for entry in p.collections
-    ]
-    plans.refuse_unknown("skip_own", p.skip_own, [name for name, *_ in entries])
-
-    def elsewhere(row: dict) -> list[dict]:
-        rows = []
-        for name, split, _, spec in entries:
-            run = Run(
-                model=row["run"].model,
-                queries=(Queries(source=Source.of(spec), split=split),),
-                depth=p.depth,
-            )
-            rows.append(
-                row | {"collection": name, "part": spec, "skip_own": name in p.skip_own, "run": run}
-            )
-        return rows
-
+    systems = _systems(p)
+    split_of = _splits(p)
+    sets = []
+    for size in sorted(split_of):
+        sets += plans.in_both_regimes(split_of[size], [size])
+    plans.refuse_unknown("lineage", p.lineage, systems)
+    collections = _collections(p)
     test = plans.test_queries(p, p.test_splits)
-    inside = plans.runs(p, ways | starts, sets, test)
-    lexical = plans.named_recipe(p.bm25)
-    plans.refuse_unknown("bm25, architecture", [lexical.architecture], ["bm25"])
-    own = {"run": plans.run_of(p, lexical, plans.training_queries(p), p.seed, test)}
-    bm25 = [
-        {"collection": IN_DOMAIN, "part": p.collection, "skip_own": False} | own,
-        *elsewhere(own),
+    in_domain = plans.runs(p, systems, sets, test)
+    bm25 = {"run": _bm25(p, test)}
+    labels = {"collection": IN_DOMAIN, "part": p.collection, "skip_own": False}
+    return plans.Plan(
+        sets=split_of,
+        read={each.name: each.read for each in collections},
+        in_domain=_design(in_domain),
+        elsewhere=_design(_elsewhere(p, in_domain, collections)),
+        bm25=_design([labels | bm25, *_elsewhere(p, [bm25], collections)]),
+    )
+
+
+def _refuse_shared(where: str, one: Iterable, other: Iterable, place: str) -> None:
+    """Raise an InputError for what stands in two parameters."""
+    shared = set(one).intersection(other)
+    if shared:
+        raise InputError(f"{where}: {offenders(sorted(shared))} stands in {place}")
+
+
+def _splits(p: Parameters) -> dict[int, ReSTrain]:
+    """Return training-set size → split that it is a size of."""
+    splits = dict.fromkeys(p.trained_sizes, plans.restrain_of(p, p.sizes))
+    if p.more_sizes:
+        splits |= dict.fromkeys(p.more_sizes, plans.restrain_of(p, p.more_sizes))
+    return splits
+
+
+def _systems(p: Parameters) -> dict[str, Recipe]:
+    """Return label → recipe of all training strategies and initialisations."""
+    strategies = plans.systems(p, p.strategies)
+    starts = {}
+    for entry in p.starts:
+        start = start_in(p, entry)
+        starts[start["model"]] = start["recipe"]
+    _refuse_shared("parameters 'strategies' and 'starts'", strategies, starts, "both")
+    return strategies | starts
+
+
+def _collections(p: Parameters) -> list[OtherCollection]:
+    """Return the further collections of the parameters."""
+    collections = [
+        OtherCollection(*plans.fields(entry, "name", "split", "read", "collection"))
+        for entry in p.collections
     ]
-    frames = {
-        "in_domain": inside,
-        "elsewhere": [there for row in inside for there in elsewhere(row)],
-        "bm25": bm25,
-    }
-    frames = {
-        name: plans.design(rows).rename(columns={"model": "method"})
-        for name, rows in frames.items()
-    }
-    return plans.Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
+    plans.refuse_unknown("skip_own", p.skip_own, [each.name for each in collections])
+    return collections
+
+
+def _bm25(p: Parameters, test: tuple[Queries, ...]) -> Run:
+    """Return the run of the BM25 to beat, in domain."""
+    recipe = plans.named_recipe(p.bm25)
+    plans.refuse_unknown("bm25, architecture", [recipe.architecture], ["bm25"])
+    return plans.run_of(p, recipe, plans.training_queries(p), p.seed, test)
+
+
+def _elsewhere(p: Parameters, rows: Rows, collections: list[OtherCollection]) -> Rows:
+    """Return rows of the models of some rows that search each further collection."""
+    found = []
+    for row, other in itertools.product(rows, collections):
+        queries = Queries(source=Source.of(other.spec), split=other.split)
+        run = Run(model=row["run"].model, queries=(queries,), depth=p.depth)
+        skip_own = other.name in p.skip_own
+        labels = {"collection": other.name, "part": other.spec, "skip_own": skip_own}
+        found.append(row | labels | {"run": run})
+    return found
+
+
+def _design(rows: Rows) -> pd.DataFrame:
+    """Return a row a run, whose system is called a method here."""
+    return plans.design(rows).rename(columns={"model": "method"})
 
 
 def models(inside: pd.DataFrame) -> pd.DataFrame:
-    """A row a model: model, method, n_train, regime, dl_ndcg (its mean in domain), seed. `inside`:
-    of `nb.measure`.
+    """Return the mean of each model in domain.
+
+    Parameters
+    ----------
+    inside
+        Of `nb.measure`.
+
+    Returns
+    -------
+    model, method, n_train, regime, dl_ndcg (its mean in domain), seed; a row a model
     """
-    table = inside.groupby(LABELS, sort=False)["value"].mean().rename("dl_ndcg").reset_index()
-    named = table.assign(model=table[LABELS].astype(str).agg(", ".join, axis=1))
+    means = inside.groupby(LABELS, sort=False)["value"].mean()
+    table = means.rename("dl_ndcg").reset_index()
+    named = table.assign(model=_model_names(table))
     return named[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
 
 
-def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """A row a model and collection: model, collection, measure, value, judged_at_10, n_queries;
-    BM25's come last.
+def _model_names(table: pd.DataFrame) -> pd.Series:
+    """Return the name of the model of each row: its labels."""
+    return table[LABELS].astype(str).agg(", ".join, axis=1)
 
-    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of
-    the plan.
+
+def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the mean of each model in each further collection; BM25's come last.
+
+    Parameters
+    ----------
+    outside, bm25
+        Values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan.
+    measure
+        The measure.
+
+    Returns
+    -------
+    model, collection, measure, value, judged_at_10, n_queries; a row a model and collection
     """
-    theirs = bm25[bm25["collection"] != IN_DOMAIN].assign(method=BM25, n_train=0, regime="", seed=0)
+    theirs = bm25[bm25["collection"] != IN_DOMAIN]
+    theirs = theirs.assign(method=BM25, n_train=0, regime="", seed=0)
     by = [*LABELS, "collection", "measure"]
-    parts = (
-        pd.concat([outside, theirs])
-        .groupby([*by, "part"], sort=False)["value"]
-        .agg(["mean", "size"])
-    )
-    means = (
-        parts.groupby(by, sort=False)
-        .agg(value=("mean", "mean"), n_queries=("size", "sum"))
-        .reset_index()
-    )
-    is_bm25, named = means["method"] == BM25, means[LABELS].astype(str).agg(", ".join, axis=1)
-    means = means.assign(model=named.mask(is_bm25, BM25))
+    values = pd.concat([outside, theirs])
+    of_parts = values.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
+    collections = of_parts.groupby(by, sort=False)
+    means = collections.agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
+    is_bm25 = means["method"] == BM25
+    means["model"] = _model_names(means).mask(is_bm25, BM25)
     judged = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
-    found = means[means["measure"] == measure].merge(
-        judged[["model", "collection", "judged_at_10"]]
-    )
-    return found[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
+    judged = judged[["model", "collection", "judged_at_10"]]
+    table = means[means["measure"] == measure].merge(judged)
+    return table[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
 def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
-    """For the page, a row a collection; `ood`: of `out_of_domain`, `seen`: `read` of the plan."""
-    models, bm25 = (
-        ood[ood["model"] != BM25].groupby("collection"),
-        ood[ood["model"] == BM25].set_index("collection"),
+    """Return a row a collection, for the page.
+
+    Parameters
+    ----------
+    ood
+        Of `out_of_domain`.
+    seen
+        `read` of the plan.
+    """
+    is_bm25 = ood["model"] == BM25
+    bm25 = ood[is_bm25].set_index("collection")
+    models = ood[~is_bm25].groupby("collection")
+    table = pd.DataFrame(
+        {
+            "seen in pretraining": pd.Series(seen),
+            "BM25": bm25["value"],
+            "least effective model": models["value"].min(),
+            "most effective model": models["value"].max(),
+            "Judged@10, BM25": bm25["judged_at_10"],
+            "Judged@10, models": models["judged_at_10"].mean(),
+            "queries": bm25["n_queries"],
+        }
     )
-    columns = {"seen in pretraining": pd.Series(seen), "BM25": bm25["value"]}
-    columns |= {
-        f"{end} effective model": models["value"].agg(of)
-        for end, of in (("least", "min"), ("most", "max"))
-    }
-    columns |= {
-        "Judged@10, BM25": bm25["judged_at_10"],
-        "Judged@10, models": models["judged_at_10"].mean(),
-    }
-    return (
-        pd.DataFrame(columns | {"queries": bm25["n_queries"]})
-        .loc[list(seen)]
-        .reset_index(names="collection")
-    )
+    return table.loc[list(seen)].reset_index(names="collection")
 
 
 def points(
     inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
 ) -> Effects:
-    """Both sides of every point in domain, in each collection and in their mean, on the same draws
-    of queries.
+    """Return both sides of every point in domain, in each collection and in their mean.
 
-    `inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the
-    plan. Returns Effects[collection (IN_DOMAIN, each, ALL), method, n_train, interpolation,
-    extrapolation, difference, unit]. Units are drawn, each with all its points: a training
+    All are on the same draws of queries. Units are drawn, each with all its points: a training
     strategy, as its models share much, so that 8 methods at 3 sizes are not 24 independent points,
-    or all of the `lineage`, which start from one another. InputError: a model lacks queries.
+    or all of the `lineage`, which start from one another.
+
+    Parameters
+    ----------
+    inside, outside
+        Values of one measure of the frames `in_domain` and `elsewhere` of the plan.
+    seed, n_boot
+        Of the draws of queries.
+    lineage
+        Methods that are one unit.
+
+    Returns
+    -------
+    Effects[collection (IN_DOMAIN, each, ALL), method, n_train, interpolation, extrapolation,
+    difference, unit]
+
+    Raises
+    ------
+    InputError
+        A model lacks queries.
     """
-    how = {
+    options: dict[str, Any] = {
         "on": "regime",
         "sides": REGIMES,
         "effect": "difference",
@@ -312,33 +398,31 @@ def points(
         "seed": seed,
         "n_boot": n_boot,
     }
-    by, places = (
-        ["collection", "part", *POINT],
-        (inside.assign(collection=IN_DOMAIN, part=""), outside),
-    )
-    parts = pd.concat(
-        [effects(values.drop(columns="seed"), by, **how) for values in places], ignore_index=True
-    )
-    if (
-        parts.pivot(index=by[:2], columns=POINT, values="n_queries").nunique(axis=1, dropna=False)
-        > 1
-    ).any():
+    by = ["collection", "part", *POINT]
+    places = (inside.assign(collection=IN_DOMAIN, part=""), outside)
+    tables = [effects(values.drop(columns="seed"), by, **options) for values in places]
+    parts = pd.concat(tables, ignore_index=True)
+    n_queries = parts.pivot(index=["collection", "part"], columns=POINT, values="n_queries")
+    if (n_queries.nunique(axis=1, dropna=False) > 1).any():
         raise InputError("points: a model lacks queries that others have; measure all alike")
-    order = pd.MultiIndex.from_frame(parts[POINT])  # points stand in one order everywhere
-    place = pd.Index(order.unique()).get_indexer(order)
-    each = _mean(
-        parts.iloc[np.lexsort([place, pd.factorize(parts["collection"])[0]])],
-        ["collection", *POINT],
-    )
-    table = pd.concat(
-        [each, _mean(each[each["collection"] != IN_DOMAIN], POINT).assign(collection=ALL)]
-    )
-    return table.assign(unit=table["method"].mask(table["method"].isin(lineage), "lineage"))
+    each = _mean(_in_one_order(parts), ["collection", *POINT])
+    mean = _mean(each[each["collection"] != IN_DOMAIN], POINT)
+    table = pd.concat([each, mean.assign(collection=ALL)])
+    unit = table["method"].mask(table["method"].isin(lineage), "lineage")
+    return table.assign(unit=unit)
+
+
+def _in_one_order(parts: Effects) -> Effects:
+    """Return the rows by collection, and the points in one order in all of them."""
+    point = parts.groupby(POINT, sort=False).ngroup()
+    collection = parts.groupby("collection", sort=False).ngroup()
+    return parts.iloc[np.lexsort([point, collection])]
 
 
 def _mean(table: Effects, by: list[str]) -> Effects:
-    """The mean of the rows that share these labels, and of their draws."""
-    groups, columns = table.groupby(by, sort=False), [*REGIMES, "difference"]
+    """Return the mean of the rows that share these labels, and of their draws."""
+    groups = table.groupby(by, sort=False)
+    columns = [*REGIMES, "difference"]
     drawn = [
         [part.drawn(side).mean(axis=0) for _, part in groups]
         for side in ("first", "second", "effect")
@@ -347,98 +431,140 @@ def _mean(table: Effects, by: list[str]) -> Effects:
 
 
 def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """What each model is ahead of BM25 in domain: method, n_train, regime, lead, lead_low (of its
-    interval).
+    """Return what each model is ahead of BM25 in domain.
+
+    Returns
+    -------
+    method, n_train, regime, lead, lead_low (of its interval)
     """
     inside = points[points["collection"] == IN_DOMAIN]
-    rival = effects(bm25, [], seed=seed, n_boot=inside.drawn().shape[1])
-    ahead = pd.DataFrame(inside).melt(POINT, list(SIDES), "regime", "lead")
+    n_boot = inside.drawn().shape[1]
+    rival = effects(bm25, [], seed=seed, n_boot=n_boot)
+    table = pd.DataFrame(inside).melt(POINT, list(SIDES), "regime", "lead")
+    lead = table["lead"] - rival["mean"].item()
     drawn = np.concatenate([inside.drawn(side) for side in SIDES.values()]) - rival.drawn()
-    low = [interval(row)[0] for row in drawn]
-    return ahead.assign(lead=ahead["lead"] - rival["mean"].item(), lead_low=low)
+    return table.assign(lead=lead, lead_low=[interval(row)[0] for row in drawn])
 
 
 def correlated(
-    points: Effects, regime: str, where: str, seed: int, **how
+    points: Effects,
+    regime: str,
+    where: str,
+    seed: int,
+    method: str,
+    within: Sequence | None = None,
 ) -> tuple[float, np.ndarray]:
-    """Correlation of a regime in domain with the same one in a collection, and its draws; `how`: of
-    `correlations`.
+    """Correlate a regime in domain with the same one in a collection.
+
+    Parameters
+    ----------
+    points
+        Of `points`.
+    regime
+        Interpolation or extrapolation.
+    where
+        The collection, or ALL.
+    seed
+        Of the draws of units.
+    method, within
+        Of `correlations`.
+
+    Returns
+    -------
+    The correlation, and its draws float[n_boot]
     """
-    sides = [points[points["collection"] == name] for name in (IN_DOMAIN, where)]
-    drawn, unit = (
-        [np.ascontiguousarray(side.drawn(SIDES[regime]).T) for side in sides],
-        sides[0]["unit"],
-    )
-    value = float(
-        correlations(*(side[regime] for side in sides), np.ones((1, len(unit))), **how)[0]
-    )
-    draws = correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how)
+    inside = points[points["collection"] == IN_DOMAIN]
+    outside = points[points["collection"] == where]
+    unit = inside["unit"]
+    once = np.ones((1, len(unit)))
+    value = float(correlations(inside[regime], outside[regime], once, method, within)[0])
+    side = SIDES[regime]
+    x, y = (np.ascontiguousarray(part.drawn(side).T) for part in (inside, outside))
+    draws = correlations(x, y, drawn_groups(unit, seed, len(x)), method, within)
     return value, stretched_z(draws, value, unit.nunique())
 
 
 def table_5(points: Effects, seed: int) -> Effects:
-    """Does what a model does in domain predict what it does out of domain? A row a collection and
-    statistic.
+    """Return how well what a model does in domain predicts what it does out of domain.
 
-    Returns Effects[collection, statistic, interpolation, extrapolation, difference (extrapolation
-    less interpolation), p_value, p_holm, n_models (in a regime)], and the intervals `ENDS` on the
-    draws of `points`. p_value is Steiger's, for which points count as independent (too small a
-    value, then), Holm's over the collections; Kendall has none.
+    p_value is Steiger's, for which points count as independent (too small a value, then), Holm's
+    over the collections; Kendall has none.
+
+    Returns
+    -------
+    Effects[collection, statistic, interpolation, extrapolation, difference (extrapolation less
+    interpolation), p_value, p_holm, n_models (in a regime)], and the intervals `ENDS` on the draws
+    of `points`
     """
-    of, rows, drawn = dict(iter(points.groupby("collection", sort=False))), [], []
-    inside = of.pop(IN_DOMAIN)
-    for name, statistic in itertools.product(
-        of, STATISTICS if inside["n_train"].nunique() > 1 else METHODS
-    ):
-        how = {
-            "method": statistic.split()[0],
-            "within": inside["n_train"] if statistic == WITHIN else None,
-        }
-        (one, of_one), (two, of_two) = (
-            correlated(points, regime, name, seed, **how) for regime in REGIMES
-        )
-        row = {"collection": name, "statistic": statistic}
-        drawn.append((of_one, of_two, of_two - of_one))
-        for (column, ends), value, side in zip(
-            published.ENDS.items(), (one, two, two - one), drawn[-1], strict=True
-        ):
-            row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
-        pairs = [(inside[regime], of[name][regime]) for regime in REGIMES]
-        row["p_value"] = np.nan if how["method"] == "Kendall" else dependent(pairs, **how)
-        rows.append(row | {"p_holm": np.nan, "n_models": len(inside)})
+    collections = [name for name in points["collection"].unique() if name != IN_DOMAIN]
+    has_sizes = points["n_train"].nunique() > 1
+    rows, drawn = [], []
+    for name, statistic in itertools.product(collections, STATISTICS if has_sizes else METHODS):
+        row, draws = _prediction(points, name, statistic, seed)
+        rows.append(row)
+        drawn.append(draws)
     table = pd.DataFrame(rows)
-    table["p_holm"] = (
-        table[table["collection"] != ALL]
-        .groupby("statistic")["p_value"]
-        .transform(lambda p: holm(p))
-    )
-    return Effects.of(
-        table, ["collection", "statistic"], list(published.ENDS), *zip(*drawn, strict=True)
-    )
+    by_statistic = table[table["collection"] != ALL].groupby("statistic")["p_value"]
+    table["p_holm"] = by_statistic.transform(lambda p: holm(p))
+    by = ["collection", "statistic"]
+    return Effects.of(table, by, list(published.ENDS), *zip(*drawn, strict=True))
+
+
+def _prediction(
+    points: Effects, where: str, statistic: str, seed: int
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return a row of Table 5, and the draws of both correlations and of their difference."""
+    inside = points[points["collection"] == IN_DOMAIN]
+    outside = points[points["collection"] == where]
+    method = statistic.split()[0]
+    within = inside["n_train"] if statistic == WITHIN else None
+    inter, extra = (correlated(points, regime, where, seed, method, within) for regime in REGIMES)
+    difference = [one - other for one, other in zip(extra, inter, strict=True)]
+    row = {"collection": where, "statistic": statistic}
+    for column, (value, draws) in zip(published.ENDS, (inter, extra, difference), strict=True):
+        low, high = published.ENDS[column]
+        row[column] = value
+        row[low], row[high] = ends_of(draws)
+    row["p_value"] = _p_value(inside, outside, method, within)
+    return row | {"p_holm": np.nan, "n_models": len(inside)}, [inter[1], extra[1], difference[1]]
+
+
+def _p_value(inside: Effects, outside: Effects, method: str, within: Sequence | None) -> float:
+    """Return Steiger's p-value of the regimes' difference; NaN with Kendall, which has none."""
+    if method == "Kendall":
+        return np.nan
+    pairs = [(inside[regime], outside[regime]) for regime in REGIMES]
+    return dependent(pairs, method, within)
 
 
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
-    """The correlations of `table_5` with the mean of all collections, a row a regime and statistic,
-    for the claims.
+    """Return the correlations of `table_5` with the mean of all collections, for the claims.
 
-    Returns Effects[statistic, regime, measure, estimate, n_models, n_queries, n_trainings,
-    drawn_units]. Where a draw of one way of training alone has no correlation, another draw stands
-    for it, if they are 1 % or fewer.
+    Where a draw of one training strategy alone has no correlation, another draw stands for it, if
+    they are 1 % or fewer.
+
+    Returns
+    -------
+    Effects[statistic, regime, measure, estimate, n_models, n_queries, n_trainings, drawn_units], a
+    row a regime and statistic
     """
-    counts = {"n_queries": n_queries, "n_trainings": n_trainings, DRAWN: "models"}
     mean = table[table["collection"] == ALL]
     both = pd.DataFrame(mean).melt(["statistic", "n_models"], list(REGIMES), "regime", "estimate")
-    drawn = np.concatenate([mean.drawn(side) for side in ("first", "second")])
-    if 0 < (undefined := ~np.isfinite(drawn).all(axis=0)).mean() <= 0.01:
-        drawn[:, undefined] = drawn[:, ~undefined][:, : undefined.sum()]
-    return Effects.of(
-        both.assign(measure=measure, **counts), ["statistic", "regime"], ["estimate"], drawn
-    )
+    counts = {"n_queries": n_queries, "n_trainings": n_trainings, DRAWN: "models"}
+    drawn = np.concatenate([mean.drawn(side) for side in SIDES.values()])
+    is_undefined = ~np.isfinite(drawn).all(axis=0)
+    if 0 < is_undefined.mean() <= 0.01:
+        drawn[:, is_undefined] = drawn[:, ~is_undefined][:, : is_undefined.sum()]
+    both = both.assign(measure=measure, **counts)
+    return Effects.of(both, ["statistic", "regime"], ["estimate"], drawn)
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
-    """The median of `leads` at the largest size, as `Session.conclude` takes it: regime, lead,
-    lead_low.
+    """Return the median of `leads` at the largest size, as `Session.conclude` takes it.
+
+    Returns
+    -------
+    regime, lead, lead_low
     """
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
@@ -447,13 +573,23 @@ def gate(leads: pd.DataFrame) -> pd.DataFrame:
 def dependent(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, within: Sequence | None = None
 ) -> float:
-    """Steiger's p-value of the difference of two correlations over the same points; a label costs
-    one of them.
+    """Return Steiger's p-value of the difference of two correlations over the same points.
+
+    A label costs one of them.
+
+    Parameters
+    ----------
+    pairs
+        The two sides of each correlation, float[points].
+    method, within
+        Of `correlations`.
     """
     sides = [side for pair in pairs for side in pair]
     once = np.ones((1, len(sides[0])))
-    matrix = np.array(
-        [[correlations(one, other, once, method, within)[0] for other in sides] for one in sides]
-    )
-    n = len(sides[0]) - (0 if within is None else len(set(within)) - 1)
+    matrix = np.empty((len(sides), len(sides)))
+    for (i, one), (j, other) in itertools.product(enumerate(sides), repeat=2):
+        matrix[i, j] = correlations(one, other, once, method, within)[0]
+    n = len(sides[0])
+    if within is not None:
+        n -= len(set(within)) - 1
     return steiger(matrix, n)[1]

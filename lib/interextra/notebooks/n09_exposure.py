@@ -1,22 +1,24 @@
-"""Negative exposure: what notebook 09 measures. Both papers leave out queries and leave their
-answers in the corpus.
+"""Negative exposure: what notebook 09 measures.
 
-There every sampler of negatives finds them. A held-out answer, or a passage like it, is then a
-negative, now and again, and never a positive: the model learns that such passages are wrong.
-Neither paper takes the two apart.
+Both papers leave out queries and leave their answers in the corpus. There every sampler of
+negatives finds them. A held-out answer, or a passage like it, is then a negative, now and again,
+and never a positive: the model learns that such passages are wrong. Neither paper takes the two
+apart.
 """
 
-import itertools
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
-from interextra.data.queries import Part
+from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.model import trained_behind
@@ -51,14 +53,14 @@ ARMS = {  # which exposed passages are spared alone → negative_passages, and t
     "answers": ("without the test answers", "control of the answers"),
 }
 OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
+Rows = list[dict[str, Any]]  # of a design
 
 
 class Spared(Cell):
-    """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or
-    as many others.
+    """`doc_ids.json`: exposed passages that are never negatives, or as many others.
 
-    Never negatives. `which`: what answers the left-out kind (kind), all others (other kinds), test
-    queries (answers).
+    Some of those that are exposed where a kind of query is left out. `which`: what answers the
+    left-out kind (kind), all others (other kinds), test queries (answers).
     """
 
     shift: Shift
@@ -67,35 +69,48 @@ class Spared(Cell):
     control: int | None = None  # seed: as many random passages of the collection in their place
 
     def build(self, folder: Path, store: Store) -> None:
-        data, pool, sets, answers = (
-            self.shift.pool.source.open(),
-            self.shift.pool.split,
-            self.shift.sets(store),
-            [],
-        )
-        pairs = training_pairs(data, sets[f"without-{self.left_out}"], pool, relevance=1)
-        chosen = exposed_passages(data, pairs, relevance=1)  # bool[passages]
-        for split in data.splits:
-            queries, qrels = data.queries(split), data.qrels(split)
-            of_kind = queries["query_id"][
-                attributes.labels(queries, self.shift.by) == self.left_out
-            ]
-            of_test = sets["held-out"] if split == pool else []
-            wanted = qrels["query_id"].isin(of_test if self.which == "answers" else of_kind)
-            answers += qrels.loc[(qrels["relevance"] >= 1) & wanted, "doc_id"].tolist()
-        inside = np.isin(np.arange(len(chosen)), data.passages.rows(answers))
-        chosen &= ~inside if self.which == "other kinds" else inside
+        """Write the file."""
+        data = self.shift.pool.source.open()
+        is_spared = _exposed(self.shift, self.left_out, data, store)
+        answers = data.passages.rows(self._answers(data, store))
+        is_answer = np.isin(np.arange(len(is_spared)), answers)
+        is_spared &= ~is_answer if self.which == "other kinds" else is_answer
         if self.control is not None:
-            drawn = np.random.default_rng(self.control).choice(
-                len(chosen), chosen.sum(), replace=False
-            )
-            chosen = np.isin(np.arange(len(chosen)), drawn)
-        write_json(
-            folder / "doc_ids.json", pd.Series(data.passages.doc_ids.to_pylist())[chosen].tolist()
-        )
+            random = np.random.default_rng(self.control)
+            drawn = random.choice(len(is_spared), is_spared.sum(), replace=False)
+            is_spared = np.isin(np.arange(len(is_spared)), drawn)
+        doc_ids = pd.Series(data.passages.doc_ids.to_pylist())
+        write_json(folder / "doc_ids.json", doc_ids[is_spared].tolist())
+
+    def _answers(self, data: Collection, store: Store) -> list[str]:
+        """Return the doc_ids that answer test queries, or queries of the left-out kind."""
+        if self.which == "answers":
+            held_out = self.shift.sets(store)["held-out"]
+            return _answers_of(held_out, data, self.shift.pool.split)
+        doc_ids = []
+        for split in data.splits:
+            queries = data.queries(split)
+            is_of_kind = attributes.labels(queries, self.shift.by) == self.left_out
+            doc_ids += _answers_of(queries["query_id"][is_of_kind], data, split)
+        return doc_ids
 
     def read(self, store: Store) -> list[str]:
+        """Read the doc_ids."""
         return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
+
+
+def _exposed(shift: Shift, left_out: str, data: Collection, store: Store) -> np.ndarray:
+    """Return which passages are exposed where a cluster is left out, bool[passages]."""
+    training_set = shift.sets(store)[f"without-{left_out}"]
+    pairs = training_pairs(data, training_set, shift.pool.split, relevance=1)
+    return exposed_passages(data, pairs, relevance=1)
+
+
+def _answers_of(query_ids: Iterable[str], data: Collection, split: str) -> list[str]:
+    """Return the doc_ids of the passages that are relevant to some queries of a split."""
+    qrels = data.qrels(split)
+    is_answer = (qrels["relevance"] >= 1) & qrels["query_id"].isin(query_ids)
+    return qrels.loc[is_answer, "doc_id"].tolist()
 
 
 class Parameters(GateParameters):
@@ -169,60 +184,100 @@ class Parameters(GateParameters):
     )
 
 
-def plan(p: Parameters) -> plans.Plan:
-    """Each system without each cluster of one shift, by the source of its negatives and by which
-    passages may be drawn.
+class Condition(NamedTuple):
+    """A system, and the source of its negatives."""
 
-    `design`: model, negatives, negative_passages, left_out, seed, run; with `arms` also the dense
-    system whose negatives spare only some exposed passages, each with its control (see ARMS).
-    `dose`: of the dense system with random negatives, and share, the probability that a negative is
-    exposed. `kind`: left_out → Spared, its answers.
+    model: str
+    negatives: str
+    recipe: Recipe
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws negatives from the collection, and not from the batch alone."""
+        return self.recipe.negatives not in ("in-batch", "both")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The runs of notebook 09: systems without each cluster of one shift."""
+
+    p: Parameters
+    shift: Shift
+    tested: tuple[Queries | Part, ...]  # what each model searches for
+
+    def runs(self, recipes: dict[str, Recipe], **labels: Any) -> Rows:
+        """Return rows of some systems (label → recipe), with the labels of their condition."""
+        return plans.runs(self.p, recipes, plans.without_each(self.shift), self.tested, **labels)
+
+    def drawn_from(self, condition: Condition, negative_passages: str | float) -> Rows:
+        """Return rows of a condition whose negatives are drawn from some of the passages."""
+        recipe = changed(condition.recipe, negative_passages=negative_passages)
+        labels = {"negatives": condition.negatives, "negative_passages": negative_passages}
+        return self.runs({condition.model: recipe}, **labels)
+
+    def sparing(self, condition: Condition, which: str, is_control: bool) -> Rows:
+        """Return rows of a condition that spares only some exposed passages (see ARMS)."""
+        labels = {"negatives": condition.negatives, "negative_passages": ARMS[which][is_control]}
+        rows = self.runs({condition.model: condition.recipe}, **labels)
+        for row in rows:
+            seed = row["seed"] if is_control else None
+            left_out = row["left_out"]
+            spared = Spared(shift=self.shift, left_out=left_out, which=which, control=seed)
+            model = row["run"].model.model_copy(update={"spared": spared})
+            row["run"] = row["run"].model_copy(update={"model": model})
+        return rows
+
+    def design(self, condition: Condition) -> Rows:
+        """Return rows of a condition, by which passages may be drawn."""
+        rows = self.drawn_from(condition, "all")
+        if not condition.draws:
+            return rows
+        for passages in self.p.restricted.get(condition.model, []):
+            rows += self.drawn_from(condition, passages)
+        if condition.model == DENSE:
+            for which in self.p.arms:
+                rows += self.sparing(condition, which, is_control=False)
+                rows += self.sparing(condition, which, is_control=True)
+        return rows
+
+    def dose(self, condition: Condition) -> Rows:
+        """Return rows of the dense system with random negatives, by the share of exposed ones."""
+        rows: Rows = []
+        if condition.model == DENSE and condition.recipe.negatives == "random":
+            for share in self.p.doses:
+                rows += [row | {"share": share} for row in self.drawn_from(condition, share)]
+        return rows
+
+
+def plan(p: Parameters) -> plans.Plan:
+    """Plan each system without each cluster of one shift.
+
+    Systems differ by the source of their negatives and by which passages may be drawn.
+
+    Returns
+    -------
+    design
+        model, negatives, negative_passages, left_out, seed, run. With `arms` also the dense system
+        whose negatives spare only some exposed passages, each with its control (see ARMS).
+    dose
+        Of the dense system with random negatives: as `design`, and share, the probability that a
+        negative is exposed.
+    kind
+        left_out → Spared, its answers.
     """
     shift = plans.one_shift(p)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
-    conditions = [
-        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p.conditions
-    ]
-    plans.refuse_unknown(
-        "restricted", p.restricted, dict.fromkeys(model for model, *_ in conditions)
-    )
-    plans.refuse_unknown(
-        "restricted", itertools.chain(*p.restricted.values()), ("unexposed", "control")
-    )
-    plans.refuse_unknown("arms", p.arms, ARMS)
-
-    def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
-        labels = {"negatives": negatives, "negative_passages": passages}
-        return plans.runs(p, {model: made}, plans.without_each(shift), tested, **labels)
-
-    def sparing(row: dict, which: str, control: bool) -> dict:
-        run, seed = row["run"], row["seed"] if control else None
-        spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
-        return row | {
-            "run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})
-        }
-
-    plain, dose = {"negatives": NONE, "negative_passages": "all"}, []
-    rows = plans.runs(
-        p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **plain
-    )
-    for model, negatives, name, options in conditions:
-        made = plans.recipe(p, {"recipe": name} | options)
-        drawing = made.negatives not in ("in-batch", "both")
-        for passages in ["all", *(p.restricted.get(model, []) if drawing else [])]:
-            rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
-        for which in p.arms if drawing and model == DENSE else []:
-            for control, label in enumerate(ARMS[which]):
-                rows += [
-                    sparing(row, which, bool(control))
-                    for row in trained(model, made, negatives, label)
-                ]
-        for share in p.doses if model == DENSE and made.negatives == "random" else []:
-            exposed = changed(made, negative_passages=share)
-            dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
-    kind = {
-        name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p.arms
-    }
+    experiment = Experiment(p, shift, tested)
+    conditions = _conditions(p)
+    systems = plans.with_bm25(plans.systems(p))
+    rows = experiment.runs(systems, negatives=NONE, negative_passages="all")
+    dose = []
+    for condition in conditions:
+        rows += experiment.design(condition)
+        dose += experiment.dose(condition)
+    kind = {}
+    if p.arms:
+        kind = {name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names}
     return plans.Plan(
         shift=shift,
         shift_name=plans.named_shift(p.shift).name,
@@ -232,45 +287,71 @@ def plan(p: Parameters) -> plans.Plan:
     )
 
 
+def _conditions(p: Parameters) -> list[Condition]:
+    """Return the conditions of the parameters; InputError for names that are not known."""
+    entries = [
+        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p.conditions
+    ]
+    models = dict.fromkeys(model for model, *_ in entries)
+    plans.refuse_unknown("restricted", p.restricted, models)
+    plans.refuse_unknown(
+        "restricted", chain.from_iterable(p.restricted.values()), ("unexposed", "control")
+    )
+    plans.refuse_unknown("arms", p.arms, ARMS)
+    return [
+        Condition(model, source, plans.recipe(p, {"recipe": name} | options))
+        for model, source, name, options in entries
+    ]
+
+
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """Means over models: *condition, exposed_passages (of the collection), exposed_negatives (of
-    all), n_models.
+    """Return how many passages and negatives are exposed in each condition.
+
+    Returns
+    -------
+    *CONDITION, exposed_passages (share of the collection), exposed_negatives (share of all),
+    n_models; means over the models
     """
     drawing = design[design["negatives"] != NONE].reset_index(drop=True)
     logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
-    of = (
-        drawing[CONDITION]
-        .join(logs[["exposed_passages", "exposed_negatives"]])
-        .groupby(CONDITION, sort=False)
-    )
-    return of.mean().assign(n_models=of.size()).reset_index()
+    exposed = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]])
+    groups = exposed.groupby(CONDITION, sort=False)
+    return groups.mean().assign(n_models=groups.size()).reset_index()
 
 
 def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
-    """Share of test queries all of whose answers are exposed: left_out, side (out: its queries),
-    exposed, n_queries.
+    """Return the share of test queries all of whose answers are exposed.
+
+    Returns
+    -------
+    left_out, side (out: queries of that cluster; in: the others), exposed (the share), n_queries
     """
-    cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
-    qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
+    cluster = shift.strata(store)
+    qrels = shift.pool.qrels(store)
+    is_answer = (qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)
+    qrels = qrels[is_answer]
     answers = data.passages.rows(qrels["doc_id"].tolist())
+    rows = []
     for name in shift.names:
-        pairs = training_pairs(
-            data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1
-        )
-        exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
-        exposed = exposed.groupby(level=0).all()
-        for which, part in exposed.groupby(
-            np.where(exposed.index.map(cluster) == name, "out", "in")
-        ):
+        is_exposed = pd.Series(_exposed(shift, name, data, store)[answers], qrels["query_id"])
+        all_exposed = is_exposed.groupby(level=0).all()
+        side = np.where(all_exposed.index.map(cluster) == name, "out", "in")
+        for which, part in all_exposed.groupby(side):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
 
 def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effects, Effects]:
-    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: a row a left-out
-    cluster; their mean.
+    """Return Out / Avg In - 1 of each condition and measure, as two tables of `effects`.
+
+    Returns
+    -------
+    each
+        A row a left-out cluster.
+    mean
+        The mean over the clusters.
     """
-    compared = {
+    options: dict[str, Any] = {
         "on": "side",
         "sides": ("in", "out"),
         "effect": "delta",
@@ -278,113 +359,168 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
         "seed": seed,
         "n_boot": n_boot,
     }
-    each = effects(values, [*CONDITION, "measure", "stratum"], **compared)
-    return each, effects(values, [*CONDITION, "measure"], strata="stratum", **compared)
+    each = effects(values, [*CONDITION, "measure", "stratum"], **options)
+    mean = effects(values, [*CONDITION, "measure"], strata="stratum", **options)
+    return each, mean
 
 
 def gate_in_domain(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of the gate's queries under the models that had their cluster, for `leads`: BM25 in
-    every condition.
+    """Return values of the gate's queries under the models that had their cluster.
+
+    They are for `leads`: BM25 stands in every condition.
     """
     inside = in_domain(values)
-    rivals, is_rival = (
-        inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(),
-        inside["model"] == BM25,
-    )
-    return pd.concat(
-        [inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")]
-    )
+    is_bm25 = inside["model"] == BM25
+    others = inside[~is_bm25]
+    conditions = others[CONDITION[1:]].drop_duplicates()
+    bm25 = inside[is_bm25].drop(columns=CONDITION[1:])
+    return pd.concat([others, bm25.merge(conditions, how="cross")])
 
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
-    """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a
-    cluster, or `mean`.
+    """Return both tables of `relative_losses` as one, with the columns of exposure.csv.
+
+    Its left_out is a cluster, or `mean`.
     """
-    both = pd.concat(
-        [each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")],
-        ignore_index=True,
-    )
+    clusters = each.rename(columns={"stratum": "left_out"})
+    both = pd.concat([clusters, mean.assign(left_out="mean")], ignore_index=True)
     both = both.assign(shift=shift).rename(columns={"in": "avg_in"})
     columns = ["avg_in", "out", "delta", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
 
 
-def share_of_loss(mean: Effects) -> pd.DataFrame:
-    """How much of a loss is exposure: 1 - delta with unexposed negatives / delta with all (or with
-    the control).
+class LossShare(NamedTuple):
+    """How much of the loss of a system is exposure: a row of `share_of_loss`."""
 
-    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), delta,
-    delta_unexposed, saved (what the second is above the first), saved_low, saved_high,
-    share_of_loss, low, high, n_queries, n_trainings.
+    model: str
+    negatives: str
+    against: str  # all, or control
+    delta: float
+    delta_unexposed: float
+    saved: float  # delta_unexposed minus delta
+    saved_low: float
+    saved_high: float
+    share_of_loss: float  # 1 minus delta_unexposed / delta
+    low: float
+    high: float
+    n_queries: int
+    n_trainings: int
+
+
+def share_of_loss(mean: Effects) -> pd.DataFrame:
+    """Return how much of a loss is exposure, with the columns of `LossShare`.
+
+    It is 1 - delta with unexposed negatives / delta with all (or with the control).
+
+    Parameters
+    ----------
+    mean
+        The second table of `relative_losses`.
     """
-    at, rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}, []
-    for (model, negatives, against), one in at.items():
-        other = at.get((model, negatives, "unexposed"))
-        if against not in ("all", "control") or other is None:
-            continue
-        drawn, spared = one["draws"].effect, other["draws"].effect
-        saved = other["delta"] - one["delta"], *interval(spared - drawn)
-        share = 1 - ratio(other["delta"], one["delta"]).item(), *interval(1 - ratio(spared, drawn))
-        counts = [min(one[name], other[name]) for name in ("n_queries", "n_trainings")]
-        rows.append(
-            (model, negatives, against, one["delta"], other["delta"], *saved, *share, *counts)
-        )
-    columns = [
-        "model",
-        "negatives",
-        "against",
-        "delta",
-        "delta_unexposed",
-        "saved",
-        "saved_low",
-        "saved_high",
-    ]
-    return pd.DataFrame(
-        rows, columns=[*columns, "share_of_loss", "low", "high", "n_queries", "n_trainings"]
+    rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}
+    found = []
+    for (model, negatives, against), exposed in rows.items():
+        unexposed = rows.get((model, negatives, "unexposed"))
+        if against in ("all", "control") and unexposed is not None:
+            found.append(_loss_share(exposed, unexposed))
+    return pd.DataFrame(found, columns=LossShare._fields)
+
+
+def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
+    """Compare two rows of effects: one condition with exposed negatives and without."""
+    drawn, drawn_unexposed = exposed["draws"].effect, unexposed["draws"].effect
+    saved_low, saved_high = interval(drawn_unexposed - drawn)
+    low, high = interval(1 - ratio(drawn_unexposed, drawn))
+    return LossShare(
+        *exposed[CONDITION],
+        delta=exposed["delta"],
+        delta_unexposed=unexposed["delta"],
+        saved=unexposed["delta"] - exposed["delta"],
+        saved_low=saved_low,
+        saved_high=saved_high,
+        share_of_loss=1 - ratio(unexposed["delta"], exposed["delta"]).item(),
+        low=low,
+        high=high,
+        n_queries=min(exposed["n_queries"], unexposed["n_queries"]),
+        n_trainings=min(exposed["n_trainings"], unexposed["n_trainings"]),
     )
 
 
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
-    """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for
-    `effects`.
+    """Return RR@10 of the dense runs if passages of the left-out kind get a constant more.
 
     If exposure acts as a prior against a kind of passage, whatever the query, one number a model
     restores its cost: of OFFSETS the best on all queries about half of the entities is applied to
-    those about the other half, both ways. Returns the labels of the design, query_id, unit,
-    stratum, measure, value.
+    those about the other half, both ways.
+
+    Returns
+    -------
+    Values for `effects`: the labels of the design, query_id, unit, stratum, measure, value
     """
     unit = entity_units(plan.shift.pool.frame(store))
-    cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
-    held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
-    for row in plan.design.query("model == @DENSE and negatives != 'in-batch'").to_dict("records"):
+    labels = pd.read_parquet(store[plan.shift] / "labels.parquet")
+    cluster = labels.set_index("query_id")["cluster"]
+    qrels = plan.shift.pool.qrels(store)
+    parts = []
+    dense = plan.design.query("model == @DENSE and negatives != 'in-batch'")
+    for row in dense.to_dict("records"):
         cell = row.pop("run")
         run = cell.read(store, "held-out").frame()
-        row["trained"] = trained_behind(cell)
-        relevant = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]]).isin(held)
-        query, query_ids = pd.factorize(run["query_id"])
-        like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
-        shifted = run["score"].to_numpy() + np.outer(
-            OFFSETS * run["score"].std(), like
-        )  # [offsets, rows]
-        found = np.stack([reciprocal_ranks(scores, query, relevant) for scores in shifted])
-        units = pd.factorize(pd.Index(query_ids).map(unit))[0]
-        half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
-        best = [
-            found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)
-        ]  # fitted on the other half
-        value = np.where(half, found[best[0]], found[best[1]])
-        parts.append(
-            pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | row)
-        )
+        of_kind = plan.kind[row["left_out"]].read(store)
+        is_of_kind = run["doc_id"].isin(of_kind).to_numpy()
+        query_ids, values = _values_by_offset(run, is_of_kind, qrels)
+        is_first_half = _in_first_half(query_ids.map(unit), seed)
+        value = _fitted_on_the_other_half(values, is_first_half)
+        columns = {"query_id": query_ids, "measure": "RR@10", "value": value}
+        parts.append(pd.DataFrame(columns | row | {"trained": trained_behind(cell)}))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 
 
+def _values_by_offset(
+    run: pd.DataFrame, is_of_kind: np.ndarray, qrels: pd.DataFrame
+) -> tuple[pd.Index, np.ndarray]:
+    """Return the query_ids of a run, and RR@10 float[offsets, queries] with each of OFFSETS.
+
+    The offset is added to the scores of the passages of a kind, bool[rows of the run].
+    """
+    pair = ["query_id", "doc_id"]
+    judged = pd.MultiIndex.from_frame(qrels[pair])
+    is_relevant = pd.MultiIndex.from_frame(run[pair]).isin(judged)
+    query, query_ids = pd.factorize(run["query_id"])
+    offsets = OFFSETS * run["score"].std()
+    scores = run["score"].to_numpy() + np.outer(offsets, is_of_kind)  # float[offsets, rows]
+    return query_ids, np.stack([reciprocal_ranks(row, query, is_relevant) for row in scores])
+
+
+def _in_first_half(entities: pd.Index, seed: int) -> np.ndarray:
+    """Return which queries are about a random half of the entities, bool[queries]."""
+    entity, names = pd.factorize(entities)
+    order = np.random.default_rng(seed).permutation(len(names))
+    return order[entity] % 2 == 0
+
+
+def _fitted_on_the_other_half(values: np.ndarray, is_first_half: np.ndarray) -> np.ndarray:
+    """Return the value of each query with the offset that is best on the half it is not in."""
+    for_first_half = values[:, ~is_first_half].mean(axis=1).argmax()
+    for_second_half = values[:, is_first_half].mean(axis=1).argmax()
+    return np.where(is_first_half, values[for_first_half], values[for_second_half])
+
+
 def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    """RR@10 of each query int[rows] from the scores of its passages float[rows]; of ties the
-    relevant one is last.
+    """Return RR@10 of each query; of tied passages the relevant one is last.
+
+    Parameters
+    ----------
+    scores
+        float[rows], of passages.
+    query
+        int[rows], the number of each passage's query.
+    relevant
+        bool[rows].
     """
     best = np.full(query.max() + 1, -np.inf)
     np.maximum.at(best, query[relevant], scores[relevant])
-    rank = np.bincount(query, (scores >= best[query]) & ~relevant) + 1
+    is_above = (scores >= best[query]) & ~relevant
+    rank = np.bincount(query, is_above) + 1
     return np.where(np.isfinite(best) & (rank <= 10), 1 / rank, 0.0)

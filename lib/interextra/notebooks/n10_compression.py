@@ -1,23 +1,26 @@
-"""Notebook 10: compressed vectors, approximate and hybrid search in both regimes. Hofstätter et al.
-(TREC 2021).
+"""Notebook 10: compressed vectors, approximate and hybrid search in both regimes.
+
+Hofstätter et al. (TREC 2021).
 """
 
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
+from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.model import load_model
+from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe
 from interextra.models.search import hybrid
 from interextra.models.search.indexes import PRECISIONS, Index
-from interextra.models.search.run import Encoded, Fused, Run, Searched
+from interextra.models.search.run import Encoded, Fused, Ranking, Run, Searched
 from interextra.notebooks import n03_resttest as resttest
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
@@ -41,20 +44,22 @@ from interextra.store import InputError, Store
 
 # the system whose vectors are compressed and searched, and with which others are compared
 FULL = "Dense"
-WEIGHTED, BY_RANK, UNION, CASCADE = (
-    "Hybrid, weighted",
-    "Hybrid, RRF",
-    "Hybrid, reranked",
-    f"{FULL}, reranked",
-)
+HNSW = f"{FULL}, compressed, HNSW"
+WEIGHTED = "Hybrid, weighted"
+BY_RANK = "Hybrid, RRF"
+UNION = "Hybrid, reranked"
+CASCADE = f"{FULL}, reranked"
 HYBRIDS = [BM25, FULL, WEIGHTED, BY_RANK, UNION, CASCADE]
 FIRST = "nDCG@10"
 # Two of our systems → the table of the paper, and the two runs there in their place
-PUBLISHED = {("TAS-B", "Standalone"): (2, "TUW_TAS-B_768", "TUW_DR_Base")}
-PUBLISHED |= {(f"{FULL}, compressed, HNSW", FULL): (2, "TUW_TAS-B_ANN", "TUW_TAS-B_768")}
-IN_PODCASTS = {f"{FULL}, compressed, HNSW": "TUW_tasb192_ann", CASCADE: "TUW_tasb_cat"}
-IN_PODCASTS |= {UNION: "TUW_hybrid_cat", WEIGHTED: "TUW_hybrid_ws"}
-PUBLISHED |= {(system, BM25): (4, run, BM25) for system, run in IN_PODCASTS.items()}
+PUBLISHED = {
+    ("TAS-B", "Standalone"): (2, "TUW_TAS-B_768", "TUW_DR_Base"),
+    (HNSW, FULL): (2, "TUW_TAS-B_ANN", "TUW_TAS-B_768"),
+    (HNSW, BM25): (4, "TUW_tasb192_ann", BM25),
+    (CASCADE, BM25): (4, "TUW_tasb_cat", BM25),
+    (UNION, BM25): (4, "TUW_hybrid_cat", BM25),
+    (WEIGHTED, BM25): (4, "TUW_hybrid_ws", BM25),
+}
 
 
 class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
@@ -81,7 +86,8 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
                 "temperature": 4,
             },
         ],
-        "what is trained; each is searched exactly. Dense is compressed, searched and fused, and others are compared with it",
+        "what is trained; each is searched exactly. Dense is compressed, searched and fused, and "
+        "others are compared with it",
     )
     searches: Entries = parameter(
         [
@@ -109,237 +115,342 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """`design`: model (trained, searched, hybrid), n_train and regime or left_out, seed, run;
-    `buckets` of ReSTTest.
+    """Plan each system, trained, searched and fused, in both regimes.
+
+    Returns
+    -------
+    design
+        model (trained, searched, hybrid), n_train and regime or left_out, seed, run.
+    buckets
+        Of ReSTTest, else None.
     """
-    made = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
-    plans.refuse_unknown("protocol", [p.protocol], ["ReSTrain", "ReSTTest"])
-    plans.refuse_unknown("strategies", [FULL], made)
-    gate = plans.gate_queries(p)
-    queries, buckets = (*plans.test_queries(p, p.test_splits), *gate), None
+    recipes = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
     reranker = plans.named_recipe(p.reranker)
+    plans.refuse_unknown("protocol", [p.protocol], ["ReSTrain", "ReSTTest"])
+    plans.refuse_unknown("strategies", [FULL], recipes)
     plans.refuse_unknown("reranker, architecture", [reranker.architecture], ["reranker"])
     for index in p.indexes:
-        refuse_index("indexes", index, f"efSearch={p.efforts[0]}", made[FULL])
+        refuse_index("indexes", index, f"efSearch={p.efforts[0]}", recipes[FULL])
+    buckets = None
     if p.protocol == "ReSTrain":
         sets = plans.in_both_regimes(plans.restrain_of(p, p.sizes), p.trained_sizes)
     else:
         buckets = plans.resttest_of(p, [*p.test_splits, *p.gate_splits])
         sets = plans.without_each(buckets)
     rows = []
-    for (labels, train), seed in itertools.product(sets, p.seeds):
-        models = {label: hybrid.any_model_of(one, train, seed) for label, one in made.items()}
-        lexical = Run(model=models.pop(BM25), queries=queries, depth=p.depth)
-        encoded = {
-            label: Encoded(model=model, source=queries[0].source) for label, model in models.items()
-        }
-        flat = {
-            label: Searched(encoded=one, queries=queries, depth=p.depth)
-            for label, one in encoded.items()
-        }
-        judge = {"model": hybrid.any_model_of(reranker, train, seed), "depth": p.rerank_depth}
-        both = lexical, flat[FULL]
-        found = [
-            (BM25, lexical),
-            *flat.items(),
-            *searches(p, flat),
-            (BY_RANK, Fused(runs=both, depth=p.depth)),
-        ]
-        if gate:  # without it nothing is tuned
-            found.append((WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p.depth)))
-        found += [
-            (UNION, hybrid.Reranked(runs=both, **judge)),
-            (CASCADE, hybrid.Reranked(runs=both[1:], **judge)),
-        ]
-        rows += [{"model": label} | labels | {"seed": seed, "run": run} for label, run in found]
+    for training_set, seed in itertools.product(sets, p.seeds):
+        labels = training_set.labels | {"seed": seed}
+        rankings = _rankings(p, recipes, reranker, training_set.queries, seed)
+        rows += [{"model": label} | labels | {"run": run} for label, run in rankings]
     design = plans.design(rows)
-    if (twice := design.duplicated(design.columns.drop("run").tolist())).any():
-        raise InputError(
-            f"parameter 'searches': {design.loc[twice, 'model'].iloc[0]!r} stands twice"
-        )
+    _refuse_repeated(design)
     return plans.Plan(buckets=buckets, design=design)
 
 
-def searches(p: Parameters, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
-    """(label, search) of the parameter `searches`, of vectors that are searched exactly in
-    `flat`.
+def _refuse_repeated(design: pd.DataFrame) -> None:
+    """Raise an InputError for a system that stands twice on one training set."""
+    is_repeated = design.duplicated(design.columns.drop("run").tolist())
+    if is_repeated.any():
+        label = design.loc[is_repeated, "model"].iloc[0]
+        raise InputError(f"parameter 'searches': {label!r} stands twice")
+
+
+def _rankings(
+    p: Parameters, recipes: dict[str, Recipe], reranker: Recipe, train: Queries | Part, seed: int
+) -> list[tuple[str, Ranking]]:
+    """Return (label, ranking) of all systems on one training set with one seed."""
+    queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
+    models = {label: hybrid.any_model_of(made, train, seed) for label, made in recipes.items()}
+    bm25 = Run(model=models.pop(BM25), queries=queries, depth=p.depth)
+    exact = {}
+    for label, model in models.items():
+        encoded = Encoded(model=model, source=queries[0].source)
+        exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
+    judge = hybrid.any_model_of(reranker, train, seed)
+    hybrids = _hybrids(p, bm25, exact[FULL], judge)
+    return [(BM25, bm25), *exact.items(), *searches(p, exact), *hybrids]
+
+
+def _hybrids(
+    p: Parameters, bm25: Run, dense: Searched, reranker: Model
+) -> Iterator[tuple[str, Ranking]]:
+    """Yield (label, ranking) of what is made of the rankings of BM25 and of the full system."""
+    both = (bm25, dense)
+    yield BY_RANK, Fused(runs=both, depth=p.depth)
+    gate = plans.gate_queries(p)
+    if gate:  # without it nothing is tuned
+        yield WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p.depth)
+    yield UNION, hybrid.Reranked(runs=both, model=reranker, depth=p.rerank_depth)
+    yield CASCADE, hybrid.Reranked(runs=(dense,), model=reranker, depth=p.rerank_depth)
+
+
+def searches(p: Parameters, exact: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
+    """Yield (label, search) of the parameter `searches`.
+
+    Parameters
+    ----------
+    p
+        Parameters of the notebook.
+    exact
+        Label → exact search of the vectors that may be searched.
+
+    Raises
+    ------
+    InputError
+        An entry names no such vectors, a field or value that `Searched` does not have, or an index
+        that faiss does not make.
     """
     for entry in p.searches:
-        label, of, options = plans.fields(entry, "label", "of", more=True)
-        plans.refuse_unknown(f"searches, {label}", [of], flat)
+        label, searched, options = plans.fields(entry, "label", "of", more=True)
+        place = f"searches, {label}"
+        plans.refuse_unknown(place, [searched], exact)
         try:
-            search = Searched(**dict(flat[of]) | options)
+            search = Searched(**dict(exact[searched]) | options)
         except ValidationError as error:
-            place, first = f"parameter 'searches', {label}", error.errors()[0]
-            raise InputError(
-                f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-            ) from None
-        refuse_index(
-            f"searches, {label}",
-            search.index,
-            search.parameters,
-            search.recipe,
-            search.truncate_dim,
-        )
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise InputError(f"parameter 'searches', {label}: {field}: {first['msg']}") from None
+        refuse_index(place, search.index, search.parameters, search.recipe, search.truncate_dim)
         yield label, search
 
 
 def refuse_index(
-    parameter: str, index: str, parameters: str, made: Recipe, truncate_dim: int = 0
+    parameter: str, index: str, parameters: str, recipe: Recipe, truncate_dim: int = 0
 ) -> None:
-    """InputError for an index that faiss cannot make of a model's vectors, before there are any."""
+    """Raise an InputError for an index that faiss cannot make, before there are any vectors.
+
+    Parameters
+    ----------
+    parameter
+        Where it stands, for the message.
+    index, parameters
+        As faiss writes them.
+    recipe
+        Of the model whose vectors are searched.
+    truncate_dim
+        The dimensions of the vectors that are kept; 0: all.
+    """
     import faiss
 
-    dimension = getattr(made, "dimension", 0) or made.size.dimension
+    dimension = getattr(recipe, "dimension", 0) or recipe.size.dimension
     if truncate_dim > dimension:
         raise InputError(
             f"parameter {parameter!r}: truncate_dim = {truncate_dim} of {dimension} dimensions"
         )
+    description = "Flat" if index in PRECISIONS else index
     try:
-        empty = faiss.index_factory(
-            truncate_dim or dimension, "Flat" if index in PRECISIONS else index
-        )
+        empty = faiss.index_factory(truncate_dim or dimension, description)
         faiss.ParameterSpace().set_index_parameters(empty, parameters)
     except RuntimeError as error:
-        told = " ".join(str(error).split())[-120:]
+        message = " ".join(str(error).split())[-120:]
         raise InputError(
-            f"parameter {parameter!r}: faiss makes no index {index!r}, {parameters!r}: {told}"
+            f"parameter {parameter!r}: faiss makes no index {index!r}, {parameters!r}: {message}"
         ) from None
 
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of either protocol with `regime`."""
+    """Return values of either protocol with `regime`."""
     return values if "regime" in values else resttest.in_regimes(values)
 
 
 def sizes(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """What a passage costs: model, dimensions, precision, bytes_per_passage; by the first row of
-    each system.
+    """Return what a passage costs, by the first row of each system.
+
+    Returns
+    -------
+    model, dimensions, precision, bytes_per_passage
     """
     rows = []
     for row in design.drop_duplicates("model").itertuples():
-        if isinstance(row.run, Searched):
-            width = row.run.truncate_dim or row.run.encoded.read(store).shape[1]
-            rows.append((row.model, width, row.run.index, row.run.bytes_per_passage(store)))
+        search = row.run
+        if isinstance(search, Searched):
+            dimensions = search.truncate_dim or search.encoded.read(store).shape[1]
+            rows.append((row.model, dimensions, search.index, search.bytes_per_passage(store)))
     return pd.DataFrame(rows, columns=["model", "dimensions", "precision", "bytes_per_passage"])
 
 
 def weights(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """The weight of BM25 in each weighted hybrid, chosen on queries that measure nothing: labels,
-    weight.
+    """Return the weight of BM25 in each weighted hybrid, chosen on queries that measure nothing.
+
+    Returns
+    -------
+    The labels of the design, weight
     """
-    chosen = design[design["model"] == WEIGHTED]
-    found = [
-        json.loads((store[run] / "weights.json").read_text(encoding="utf-8"))[0]
-        for run in chosen["run"]
-    ]
-    return chosen.drop(columns=["model", "run"]).assign(weight=found)
+    weighted = design[design["model"] == WEIGHTED]
+    bm25_weights = []
+    for run in weighted["run"]:
+        text = (store[run] / "weights.json").read_text(encoding="utf-8")
+        bm25_weights.append(json.loads(text)[0])
+    return weighted.drop(columns=["model", "run"]).assign(weight=bm25_weights)
 
 
 def costs(
-    values: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[str], **how
+    values: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[str], **options: Any
 ) -> pd.DataFrame:
-    """Means of systems and their differences from another system: *by, model, than, value,
-    difference, low, high.
+    """Return means of systems and their differences from another system.
+
+    Parameters
+    ----------
+    values
+        Values per query.
+    pairs
+        (system, the one it is compared with).
+    by
+        Labels that make a group, beside the model.
+    options
+        Of `effects`.
+
+    Returns
+    -------
+    *by, model, than, value, difference, low, high
     """
-    means = effects(values, [*by, "model"], **how)
-    apart = pd.DataFrame(means.contrast("model", pairs)).rename(
-        columns={"first": "model", "second": "than"}
-    )
-    return apart.merge(
-        means[[*by, "model", "mean"]].rename(columns={"mean": "value"}), on=[*by, "model"]
-    )
+    labels = [*by, "model"]
+    means = effects(values, labels, **options)
+    differences = pd.DataFrame(means.contrast("model", pairs))
+    differences = differences.rename(columns={"first": "model", "second": "than"})
+    value = means[[*labels, "mean"]].rename(columns={"mean": "value"})
+    return differences.merge(value, on=labels)
 
 
 def approximate(
     design: pd.DataFrame, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int
-):
-    """HNSW of the vectors of the full system: index, parameters (efSearch), regime or left_out,
-    order, recall_at_10 (of the exact first ten), value (nDCG@10), bytes a passage. `searched`:
-    values of efSearch; `orders`: of insertion.
+) -> pd.DataFrame:
+    """Return how well HNSW finds the passages of the full system.
+
+    Parameters
+    ----------
+    design
+        Of the plan.
+    store
+        Where its cells are.
+    indexes
+        Descriptions of indexes, as faiss writes them.
+    searched
+        Values of efSearch.
+    orders
+        Number of orders of insertion.
+
+    Returns
+    -------
+    regime or left_out, seed, index, efSearch, order, recall_at_10 (of the exact first ten), value
+    (nDCG@10), bytes (per passage)
     """
     rows = []
-    for one in design[design["model"] == FULL].to_dict("records"):
-        run, labels = (
-            one["run"],
-            {name: one[name] for name in ("regime", "left_out", "seed") if name in one},
-        )
-        queries, source = run.queries[0], run.encoded.source.open()
-        texts, qrels = queries.frame(store), queries.qrels(store)
-        vectors = np.asarray(run.encoded.read(store))
-        asked = load_model(store[run.encoded.model] / "weights").encode_queries(
-            texts["text"].tolist()
-        )
-        exact, _ = Index(vectors, "Flat").search(asked, 10)
-        for name, order in itertools.product(indexes, range(orders)):
-            index = Index(vectors, name, seed=order)
-            for effort in searched:
-                found, scores = index.search(asked, run.depth, f"efSearch={effort}")
-                shared = (found[:, :10, None] == exact[:, None]).any(axis=2).mean()
-                ranked = RunFile.from_arrays(
-                    texts["query_id"].tolist(), source.passages.doc_ids, found, scores
-                )
-                value = per_query(ranked, qrels, [FIRST])[FIRST].mean()
-                row = {
-                    "index": name,
-                    "efSearch": effort,
-                    "order": order,
-                    "recall_at_10": shared,
-                    "value": value,
-                }
-                rows.append(labels | row | {"bytes": index.size / len(vectors)})
+    for row in design[design["model"] == FULL].to_dict("records"):
+        labels = {name: row[name] for name in ("regime", "left_out", "seed") if name in row}
+        found = _searched_by_hnsw(row["run"], store, indexes, searched, orders)
+        rows += [labels | measured for measured in found]
     return pd.DataFrame(rows)
 
 
+def _searched_by_hnsw(
+    run: Searched, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int
+) -> Iterator[dict[str, Any]]:
+    """Yield what `approximate` measures of the vectors of one exact search."""
+    queries = run.queries[0].frame(store)
+    qrels = run.queries[0].qrels(store)
+    query_ids = queries["query_id"].tolist()
+    doc_ids = run.encoded.source.open().passages.doc_ids
+    vectors = np.asarray(run.encoded.read(store))
+    model = load_model(store[run.encoded.model] / "weights")
+    asked = model.encode_queries(queries["text"].tolist())
+    exact, _ = Index(vectors, "Flat").search(asked, 10)
+    for name, order in itertools.product(indexes, range(orders)):
+        index = Index(vectors, name, seed=order)
+        for effort in searched:
+            rows, scores = index.search(asked, run.depth, f"efSearch={effort}")
+            ranking = RunFile.from_arrays(query_ids, doc_ids, rows, scores)
+            yield {
+                "index": name,
+                "efSearch": effort,
+                "order": order,
+                "recall_at_10": _shared(rows[:, :10], exact),
+                "value": per_query(ranking, qrels, [FIRST])[FIRST].mean(),
+                "bytes": index.size / len(vectors),
+            }
+
+
+def _shared(found: np.ndarray, exact: np.ndarray) -> float:
+    """Return the mean share of passages found, int[queries, n], that are also in `exact`."""
+    is_same = found[:, :, np.newaxis] == exact[:, np.newaxis]
+    return is_same.any(axis=2).mean()
+
+
 def published_differences() -> pd.DataFrame:
-    """Differences of two runs in Tables 2 and 4: regime, measure, first, second, scaled,
-    rounding.
+    """Return the differences of two runs in Tables 2 and 4.
+
+    Returns
+    -------
+    regime, measure, first, second, scaled, rounding
     """
     parts = []
-    for (first, second), (number, *runs) in PUBLISHED.items():
+    for (first, second), (number, run, baseline) in PUBLISHED.items():
         cells = published.load("hofstaetter", number).set_index(["run", "measure"])
-        one, other = (cells.loc[run] for run in runs)
-        part = one.assign(first=first, second=second, regime=REGIMES[number == 4])
-        parts.append(
-            part.assign(
-                scaled=one["scaled"] - other["scaled"], rounding=2 * one["rounding"]
-            ).reset_index()
+        of_run = cells.loc[run]
+        part = of_run.assign(
+            first=first,
+            second=second,
+            regime=REGIMES[number == 4],
+            scaled=of_run["scaled"] - cells.loc[baseline, "scaled"],
+            rounding=2 * of_run["rounding"],
         )
-    return pd.concat(parts, ignore_index=True)[
-        ["regime", "measure", "first", "second", "scaled", "rounding"]
-    ]
+        parts.append(part.reset_index())
+    columns = ["regime", "measure", "first", "second", "scaled", "rounding"]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
-    """A run in the order of (1 − weight) · score + weight · signal, both brought to 0…1 by query.
+    """Return a run in the order of (1 − weight) · score + weight · signal.
 
-    signal: by doc_id (else the query's lowest), such as entertainment in Hofstätter et al. (TREC
-    2021, section 5).
+    Both are brought to 0…1 by query.
+
+    Parameters
+    ----------
+    run
+        The run.
+    signal
+        By doc_id (else the query's lowest), such as entertainment in Hofstätter et al. (TREC 2021,
+        section 5).
+    weight
+        Of the signal, 0 to 1.
     """
-    frame = run.frame().assign(signal=lambda rows: rows["doc_id"].map(signal))
-    frame["signal"] = (
-        frame["signal"]
-        .fillna(frame["signal"].groupby(frame["query_id"]).transform("min"))
-        .fillna(0.0)
-    )
+    frame = run.frame()
+    frame["signal"] = frame["doc_id"].map(signal)
+    lowest = frame.groupby("query_id")["signal"].transform("min")
+    frame["signal"] = frame["signal"].fillna(lowest).fillna(0.0)
     for name in ("score", "signal"):
-        low, high = (frame.groupby("query_id")[name].transform(end) for end in ("min", "max"))
+        by_query = frame.groupby("query_id")[name]
+        low, high = by_query.transform("min"), by_query.transform("max")
         frame[name] = (frame[name] - low) / (high - low).where(high > low, 1.0)
-    return RunFile.from_frame(
-        frame.assign(score=(1 - weight) * frame["score"] + weight * frame["signal"])
-    )
+    mixed = (1 - weight) * frame["score"] + weight * frame["signal"]
+    return RunFile.from_frame(frame.assign(score=mixed))
 
 
 def guarded(
     run: RunFile, signal: pd.Series, qrels: pd.DataFrame, guard: float = 0.05
 ) -> pd.DataFrame:
-    """By tenths: weight, value (nDCG@30), signal (mean of the first ten passages), allowed (costs
-    `guard` or less).
+    """Return what each weight of a signal, in tenths, gains and costs.
+
+    Parameters
+    ----------
+    run, signal
+        See `with_signal`.
+    qrels
+        Judgements of the run's queries.
+    guard
+        What a weight may cost, in nDCG@30.
+
+    Returns
+    -------
+    weight, value (nDCG@30), signal (mean of the first ten passages), allowed (costs `guard` or
+    less)
     """
     rows = []
     for weight in np.arange(11) / 10:
         mixed = with_signal(run, signal, weight)
-        top = mixed.frame().query("rank <= 10")["doc_id"].map(signal).mean()
-        rows.append((weight, per_query(mixed, qrels, ["nDCG@30"])["nDCG@30"].mean(), top))
-    found = pd.DataFrame(rows, columns=["weight", "value", "signal"])
-    return found.assign(allowed=found["value"] >= found["value"].iloc[0] - guard)
+        first_ten = mixed.frame().query("rank <= 10")["doc_id"]
+        value = per_query(mixed, qrels, ["nDCG@30"])["nDCG@30"].mean()
+        rows.append((weight, value, first_ten.map(signal).mean()))
+    table = pd.DataFrame(rows, columns=["weight", "value", "signal"])
+    least = table["value"].iloc[0] - guard
+    return table.assign(allowed=table["value"] >= least)

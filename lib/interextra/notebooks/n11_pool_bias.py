@@ -1,11 +1,12 @@
-"""Notebook 11: runs judged by all judgements, and by smaller pools, to which some of the runs
-contributed nothing.
+"""Notebook 11: runs judged by all judgements and by smaller pools.
+
+To a smaller pool some of the runs contributed nothing.
 """
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,8 @@ from interextra.stats.correlation import correlations, drawn_groups, ends_of
 from interextra.stats.effects import Effects
 from interextra.store import InputError, Store, offenders
 
-ALL, OWN = "all judgements", "without the run's own"
+ALL = "all judgements"
+OWN = "without the run's own"
 NEURAL = "neural"
 FAMILIES = {
     NEURAL: [NEURAL],
@@ -45,6 +47,7 @@ RUN = ["test_set", "family", "system"]
 FIRST = "nDCG@10"
 MEASURES = [FIRST, "Bpref", "Judged@10"]
 CONDENSED = f"{FIRST}, condensed"
+Row = dict[str, Any]  # of the plan's runs
 
 
 class Parameters(RunParameters):
@@ -74,244 +77,351 @@ class Parameters(RunParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test
-    set → path, of files.
+    """Plan the runs that are judged.
 
-    Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`:
-    BM25 is a family of its own, all others are neural. `vectors`: of the real queries, with
-    `real_encoder`.
+    They are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`:
+    BM25 is a family of its own, all others are neural.
+
+    Returns
+    -------
+    runs
+        test_set, family, system, and path, or run (a cell) and its queries.
+    qrels
+        Test set → path, of files.
+    vectors
+        Of the real queries, with `real_encoder`.
     """
-    named = [plans.fields(entry, "test_set", "file") for entry in p.qrels]
-    qrels = {name: with_data_folder(path) for name, path in named}
-    rows = [
-        dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True))
-        for entry in p.runs
-    ]
-    rows = [row | {"path": with_data_folder(row["path"])} for row in rows]
-    if missing := [
-        path
-        for path in [*qrels.values(), *(row["path"] for row in rows)]
-        if not Path(path).is_file()
-    ]:
+    qrels = {}
+    for entry in p.qrels:
+        test_set, path = plans.fields(entry, "test_set", "file")
+        qrels[test_set] = with_data_folder(path)
+    rows = _runs_of_files(p, qrels) or _runs_of_systems(p)
+    runs = pd.DataFrame(rows)
+    _refuse(runs)
+    vectors = real_vectors(p.real_encoder) if p.real_encoder else None
+    return plans.Plan(runs=runs, qrels=qrels, vectors=vectors)
+
+
+def _runs_of_files(p: Parameters, qrels: dict[str, str]) -> list[Row]:
+    """Return rows of the run files; InputError where a file, or the qrels of a run, are missing."""
+    rows = []
+    for entry in p.runs:
+        row = dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True))
+        row["path"] = with_data_folder(row["path"])
+        rows.append(row)
+    paths = [*qrels.values(), *(row["path"] for row in rows)]
+    missing = [path for path in paths if not Path(path).is_file()]
+    if missing:
         raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
-    if without := {row["test_set"] for row in rows} - set(qrels):
+    unjudged = {row["test_set"] for row in rows}.difference(qrels)
+    if unjudged:
         raise InputError(
-            f"parameter 'qrels': no file for the test set {offenders(sorted(without))}"
+            f"parameter 'qrels': no file for the test set {offenders(sorted(unjudged))}"
         )
-    train, queries = plans.training_queries(p), plans.test_queries(p, p.test_splits)
-    for label, made in plans.with_bm25(plans.systems(p)).items() if not rows else ():
-        run = plans.run_of(p, made, train, p.seed, queries)
-        labels = {"family": BM25 if label == BM25 else NEURAL, "system": label, "run": run}
-        rows += [{"test_set": one.name, "queries": one} | labels for one in queries]
-    found = pd.DataFrame(rows)
-    if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
+    return rows
+
+
+def _runs_of_systems(p: Parameters) -> list[Row]:
+    """Return rows of the systems that are trained, for each set of test queries."""
+    train = plans.training_queries(p)
+    test = plans.test_queries(p, p.test_splits)
+    rows = []
+    for label, recipe in plans.with_bm25(plans.systems(p)).items():
+        run = plans.run_of(p, recipe, train, p.seed, test)
+        family = BM25 if label == BM25 else NEURAL
+        labels = {"family": family, "system": label, "run": run}
+        rows += [{"test_set": queries.name, "queries": queries} | labels for queries in test]
+    return rows
+
+
+def _refuse(runs: pd.DataFrame) -> None:
+    """Raise an InputError for a repeated system, and where nothing can be compared."""
+    repeated = runs[runs.duplicated(["test_set", "system"])]["system"].tolist()
+    if repeated:
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
-    if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
-        told = f"which are compared; there are {', '.join(found['family'].unique())}"
+    families = runs.groupby("test_set")["family"].agg(set)
+    if not any({BM25, NEURAL} <= there for there in families):
         raise InputError(
-            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}"
+            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, which are "
+            f"compared; there are {', '.join(runs['family'].unique())}"
         )
-    return plans.Plan(
-        runs=found,
-        qrels=qrels,
-        vectors=real_vectors(p.real_encoder) if p.real_encoder else None,
-    )
+
+
+class RunKey(NamedTuple):
+    """What names a run: the columns RUN."""
+
+    test_set: str
+    family: str
+    system: str
 
 
 class Judged:
-    """Runs and judgements of a plan; `complete`: what a run returns is judged, as relevance is
-    known (not of files).
+    """Runs and judgements of a plan.
+
+    Parameters
+    ----------
+    plan
+        The plan of the notebook.
+    store
+        Where its cells are.
+    depth
+        Passages of each run that went into the pool.
+    complete
+        Whether what a run returns is judged, as relevance is known (not of files).
     """
 
     def __init__(self, plan: plans.Plan, store: Store, depth: int, complete: bool):
-        self.depth, self.runs, self.qrels = (
-            depth,
-            {},
-            {name: read_qrels(path) for name, path in plan.qrels.items()},
-        )
+        self.depth = depth
+        self.runs: dict[RunKey, RunFile] = {}
+        self.qrels = {name: read_qrels(path) for name, path in plan.qrels.items()}
         for row in plan.runs.to_dict("records"):
-            key, queries = tuple(row[name] for name in RUN), row.get("queries")
-            self.runs[key] = (
-                row["run"].read(store, queries) if queries else RunFile.read(row["path"])
-            )
-            if queries:
-                self.qrels.setdefault(
-                    row["test_set"], queries.qrels(store)[[*pool.PAIR, "relevance"]]
-                )
+            self._read(row, store)
         self.heads = {
             key: RunFile.from_frame(run.frame()[run.ranks <= depth])
             for key, run in self.runs.items()
         }
-        for name in set(self.qrels) - set(plan.qrels) if complete else ():
-            every = (
-                pool.judgement_pool(self.of(name).values(), depth=10**9)
-                .to_frame(index=False)
-                .assign(relevance=0)
-            )
-            every = pd.concat(
-                [self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]]
-            )
-            self.qrels[name] = every.drop_duplicates(pool.PAIR, ignore_index=True)
+        if complete:
+            for name in self.qrels.keys() - plan.qrels.keys():
+                self.qrels[name] = self._completed(name)
 
-    def of(self, test_set: str, *families: str) -> dict[tuple, RunFile]:
-        """The runs of a test set, or of some families there."""
-        keys = [
-            key for key in self.runs if key[0] == test_set and (not families or key[1] in families)
-        ]
-        return {key: self.runs[key] for key in keys}
+    def _read(self, row: Row, store: Store) -> None:
+        """Read a run, and the judgements of its test set unless they are a file."""
+        key = RunKey(*(row[name] for name in RUN))
+        if "path" in row:
+            self.runs[key] = RunFile.read(row["path"])
+            return
+        queries = row["queries"]
+        self.runs[key] = row["run"].read(store, queries)
+        if key.test_set not in self.qrels:
+            self.qrels[key.test_set] = queries.qrels(store)[[*pool.PAIR, "relevance"]]
 
-    def without(self, test_set: str, own: Sequence[tuple]) -> pd.DataFrame:
-        """Judgements of a test set without those that some of its runs alone contribute."""
+    def _completed(self, test_set: str) -> pd.DataFrame:
+        """Return judgements of a test set and, as irrelevant, what a run returns beside them."""
+        qrels = self.qrels[test_set]
+        pairs = pool.judgement_pool(self.of(test_set).values(), depth=10**9)
+        returned = pairs.to_frame(index=False).assign(relevance=0)
+        returned = returned[returned["query_id"].isin(qrels["query_id"])]
+        return pd.concat([qrels, returned]).drop_duplicates(pool.PAIR, ignore_index=True)
+
+    def of(self, test_set: str, *families: str) -> dict[RunKey, RunFile]:
+        """Return the runs of a test set, or of some families there."""
+        there = {key: run for key, run in self.runs.items() if key.test_set == test_set}
+        if not families:
+            return there
+        return {key: run for key, run in there.items() if key.family in families}
+
+    def without(self, test_set: str, own: Sequence[RunKey]) -> pd.DataFrame:
+        """Return judgements of a test set without those that some of its runs alone contribute."""
         others = [self.heads[key] for key in self.of(test_set) if key not in own]
-        return pool.left_out(
-            self.qrels[test_set], [self.heads[key] for key in own], others, self.depth
-        )
+        own_heads = [self.heads[key] for key in own]
+        return pool.left_out(self.qrels[test_set], own_heads, others, self.depth)
 
-    def pools(self, key: tuple) -> dict[str, pd.DataFrame]:
-        """The judgements by which a run is judged: all, without the own ones of FAMILIES, without
-        the run's own.
+    def pools(self, key: RunKey) -> dict[str, pd.DataFrame]:
+        """Return the judgements by which a run is judged.
+
+        All, without the own ones of FAMILIES, without the run's own.
         """
-        test_set = key[0]
-        made, seen = {ALL: self.qrels[test_set]}, [[], list(self.of(test_set))]
+        test_set = key.test_set
+        pools = {ALL: self.qrels[test_set]}
+        # without no run it is the whole pool, without all of them none
+        seen = [[], list(self.of(test_set))]
         for name, families in FAMILIES.items():
-            if (own := list(self.of(test_set, *families))) not in seen:
+            own = list(self.of(test_set, *families))
+            if own not in seen:
                 seen.append(own)
-                made[f"without the {name} runs' own"] = self.without(test_set, own)
-        return made | {OWN: self.without(test_set, [key])}
+                pools[f"without the {name} runs' own"] = self.without(test_set, own)
+        pools[OWN] = self.without(test_set, [key])
+        return pools
 
     def values(self) -> pd.DataFrame:
-        """Of each run by each pool: test_set, family, system, judged_by, query_id, measure,
-        value.
+        """Return the values of each run by each pool.
+
+        Returns
+        -------
+        test_set, family, system, judged_by, query_id, measure, value
         """
         parts = []
         for key, run in self.runs.items():
+            query_ids = self.qrels[key.test_set]["query_id"].unique()
             for name, qrels in self.pools(key).items():
                 table = per_query(run, qrels, MEASURES)
-                table[CONDENSED] = per_query(pool.condensed(run, qrels), qrels, [FIRST])[FIRST]
+                condensed = pool.condensed(run, qrels)
+                table[CONDENSED] = per_query(condensed, qrels, [FIRST])[FIRST]
                 # one that loses all its judgements has no relevant passage that is known: 0, as for
                 # any other system
-                table = table.reindex(self.qrels[key[0]]["query_id"].unique(), fill_value=0.0)
-                part = (
-                    table.rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
-                )
-                parts.append(part.assign(**dict(zip(RUN, key, strict=True)), judged_by=name))
-        found = pd.concat(parts, ignore_index=True)
-        return found.assign(
-            query_id=found["test_set"] + " " + found["query_id"]
-        )  # TREC-COVID's rounds share topics
+                table = table.reindex(query_ids, fill_value=0.0).rename_axis("query_id")
+                part = table.reset_index().melt("query_id", var_name="measure")
+                parts.append(part.assign(**key._asdict(), judged_by=name))
+        return _with_test_set_in_query_id(pd.concat(parts, ignore_index=True))
 
     def ranges(self, seed: int) -> pd.DataFrame:
-        """Means of `pool.pool_range` and of RBP for each run and pool: the columns of
-        pool_bias.csv.
+        """Return means of `pool.pool_range` and of RBP, the columns of pool_bias.csv.
+
+        A row a run and pool.
         """
         rows = []
         for key, run in self.runs.items():
             for name, qrels in self.pools(key).items():
-                judged = per_query(run, qrels, ["Judged@10"]).set_axis(["judged_at_10"], axis=1)
-                tables = (
+                tables = [
                     pool.pool_range(run, qrels, seed=seed),
                     pool.rank_biased_precision(run, qrels),
-                    judged,
-                )
+                    per_query(run, qrels, ["Judged@10"]).set_axis(["judged_at_10"], axis=1),
+                ]
                 means = pd.concat([table.mean() for table in tables])
-                rows.append(
-                    dict(zip(RUN, key, strict=True)) | {"judged_by": name} | means.to_dict()
-                )
+                rows.append(key._asdict() | {"judged_by": name} | means.to_dict())
         return pd.DataFrame(rows)
 
     def restored(
         self, family: str, numbers: Sequence[int], n_draws: int, seed: int
     ) -> pd.DataFrame:
-        """nDCG@10 where a pool without a family's own runs gets some of its missing judgements
-        back.
+        """Return nDCG@10 where a smaller pool gets some of its missing judgements back.
 
-        They are drawn for each topic, as many as `numbers` say. Returns means over the runs of the
-        family and of BM25, on test sets that have both: per_topic, family, seed (the draw),
-        query_id, value.
+        The pool is that without a family's own runs. The judgements are drawn for each topic.
+
+        Parameters
+        ----------
+        family
+            The family.
+        numbers
+            Judgements per topic that are given back.
+        n_draws
+            Random choices of them.
+        seed
+            Of the choices.
+
+        Returns
+        -------
+        per_topic, family, seed (the draw), query_id, value; means over the runs of the family and
+        of BM25, on test sets that have both
         """
-        random, parts = np.random.default_rng(seed), {}
-        for name, every in self.qrels.items():
-            if self.of(name, family) and self.of(name, BM25):
-                kept = self.without(name, list(self.of(name, family)))
-                parts[name] = kept, every.drop(kept.index)
-        found = {}
-        for number, draw, name in itertools.product(numbers, range(n_draws), parts):
-            kept, missing = parts[name]
-            given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
-            qrels = pd.concat([kept, given], ignore_index=True)
-            qrels = qrels[
-                (qrels["relevance"] > 0) | ~qrels.duplicated("query_id")
-            ]  # others count as if unjudged
+        random = np.random.default_rng(seed)
+        pools = self._smaller_pools(family)
+        means = {}
+        for number, draw, name in itertools.product(numbers, range(n_draws), pools):
+            kept, missing = pools[name]
+            order = random.permutation(len(missing))
+            given_back = missing.iloc[order].groupby("query_id").head(number)
+            qrels = pd.concat([kept, given_back], ignore_index=True)
+            # others count as if unjudged
+            qrels = qrels[(qrels["relevance"] > 0) | ~qrels.duplicated("query_id")]
             for side in (family, BM25):
-                values = [
-                    per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()
-                ]
-                found[number, side, draw, name] = pd.concat(values, axis=1).mean(axis=1)
+                means[number, side, draw, name] = self._mean(name, side, qrels)
         labels = ["per_topic", "family", "seed", "test_set", "query_id"]
-        table = pd.concat(found, names=labels).rename("value").reset_index()
-        return table.assign(query_id=table.pop("test_set") + " " + table["query_id"])
+        table = pd.concat(means, names=labels).rename("value").reset_index()
+        return _with_test_set_in_query_id(table).drop(columns="test_set")
+
+    def _smaller_pools(self, family: str) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
+        """Return the judgements without a family's own runs, and those that are missing there.
+
+        By test set, of those that have runs of the family and of BM25.
+        """
+        pools = {}
+        for name, qrels in self.qrels.items():
+            own = list(self.of(name, family))
+            if own and self.of(name, BM25):
+                kept = self.without(name, own)
+                pools[name] = kept, qrels.drop(kept.index)
+        return pools
+
+    def _mean(self, test_set: str, family: str, qrels: pd.DataFrame) -> pd.Series:
+        """Return the mean nDCG@10 of a family's runs for each query."""
+        runs = self.of(test_set, family).values()
+        values = [per_query(run, qrels, [FIRST])[FIRST] for run in runs]
+        return pd.concat(values, axis=1).mean(axis=1)
+
+
+def _with_test_set_in_query_id(table: pd.DataFrame) -> pd.DataFrame:
+    """Return query_ids that name the test set, too: TREC-COVID's rounds share topics."""
+    return table.assign(query_id=table["test_set"] + " " + table["query_id"])
 
 
 def by_family(values: pd.DataFrame) -> pd.DataFrame:
-    """Means over the systems of a family: judged_by, family, measure, query_id, value."""
-    return (
-        values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)["value"]
-        .mean()
-        .reset_index()
-    )
+    """Return means over the systems of a family.
+
+    Returns
+    -------
+    judged_by, family, measure, query_id, value
+    """
+    by = ["judged_by", "family", "measure", "query_id"]
+    return values.groupby(by, sort=False)["value"].mean().reset_index()
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
-    """Does a smaller pool turn the order of a system and BM25 round? `differences`: contrasts of
-    systems with BM25.
+    """Return whether a smaller pool turns the order of a system and BM25 round.
 
-    Returns system, judged_by, by_all (the difference by all judgements), difference, low, high,
-    flipped (its sign is another one) and is_sure (both intervals exclude 0).
+    Parameters
+    ----------
+    differences
+        Contrasts of systems with BM25.
+
+    Returns
+    -------
+    system, judged_by, by_all (the difference by all judgements), difference, low, high, flipped
+    (its sign is another one), is_sure (flipped, and both intervals exclude 0)
     """
     is_by_all = differences["judged_by"] == ALL
-    found = differences[~is_by_all].rename(columns={"first": "system"})
-    every = differences[is_by_all].set_index("first").loc[found["system"]].set_index(found.index)
-    flipped = np.sign(found["difference"]) * np.sign(every["difference"]) < 0
-    is_sure = flipped & (found["low"] * found["high"] > 0) & (every["low"] * every["high"] > 0)
-    table = found.assign(by_all=every["difference"], flipped=flipped, is_sure=is_sure)
-    return table[
-        ["system", "judged_by", "by_all", "difference", "low", "high", "flipped", "is_sure"]
-    ]
+    smaller = differences[~is_by_all].rename(columns={"first": "system"})
+    by_all = differences[is_by_all].set_index("first").loc[smaller["system"]]
+    by_all = by_all.set_index(smaller.index)
+    flipped = np.sign(smaller["difference"]) * np.sign(by_all["difference"]) < 0
+    is_sure = flipped & _excludes_0(smaller) & _excludes_0(by_all)
+    table = smaller.assign(by_all=by_all["difference"], flipped=flipped, is_sure=is_sure)
+    columns = ["by_all", "difference", "low", "high", "flipped", "is_sure"]
+    return table[["system", "judged_by", *columns]]
+
+
+def _excludes_0(effects: pd.DataFrame) -> pd.Series:
+    """Return whether the interval of each row lies on one side of 0."""
+    return effects["low"] * effects["high"] > 0
 
 
 def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
-    """Kendall's tau of the orders of systems (`means`: by judged_by, system, measure) by all
-    judgements and by others.
+    """Return Kendall's tau of the orders of systems by all judgements and by others.
 
-    Returns judged_by, measure, tau, low, high (topics are drawn), low_runs, high_runs (systems,
-    too), n_systems.
+    Parameters
+    ----------
+    means
+        Effects by judged_by, system, measure.
+    seed
+        Of the draws of systems.
+
+    Returns
+    -------
+    judged_by, measure, tau, low, high (topics are drawn), low_runs, high_runs (systems, too),
+    n_systems
     """
     rows = []
     for measure, part in means.groupby("measure", sort=False):
-        every = part[part["judged_by"] == ALL].set_index("system")
-        for name, found in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
-            found = found.set_index("system").loc[every.index]
-            drawn = every.drawn().T, found.drawn().T
-            same = np.ones(drawn[0].shape)
-            tau = correlations(every["mean"], found["mean"], same[:1], "Kendall").item()
-            of_topics = ends_of(correlations(*drawn, same, "Kendall"))
-            of_runs = ends_of(
-                correlations(*drawn, drawn_groups(every.index, seed, len(same)), "Kendall")
-            )
-            rows.append((name, measure, tau, *of_topics, *of_runs, len(every)))
+        by_all = part[part["judged_by"] == ALL].set_index("system")
+        for name, smaller in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
+            tau = _tau_of_orders(by_all, smaller.set_index("system").loc[by_all.index], seed)
+            rows.append((name, measure, *tau, len(by_all)))
     columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
     return pd.DataFrame(rows, columns=columns)
 
 
+def _tau_of_orders(one: Effects, other: Effects, seed: int) -> tuple[float, ...]:
+    """Return Kendall's tau of two means of the same systems, and both of its intervals."""
+    drawn, other_drawn = one.drawn().T, other.drawn().T
+    once = np.ones(drawn.shape)
+    systems = drawn_groups(one.index, seed, len(drawn))
+    tau = correlations(one["mean"], other["mean"], once[:1], "Kendall").item()
+    of_topics = ends_of(correlations(drawn, other_drawn, once, "Kendall"))
+    of_runs = ends_of(correlations(drawn, other_drawn, systems, "Kendall"))
+    return (tau, *of_topics, *of_runs)
+
+
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
-    """The nearest training query of real test queries: query_id (of `Judged.values`), cosine,
-    is_near (nearer half).
+    """Return how similar the nearest training query of each real test query is.
+
+    Returns
+    -------
+    query_id (of `Judged.values`), cosine, is_near (nearer half of its test set)
     """
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
     names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]
-    found = pd.DataFrame(names, columns=["test_set", "query_id"]).assign(cosine=cosine)
-    found["is_near"] = found["cosine"] > found.groupby("test_set")["cosine"].transform("median")
-    return found.assign(query_id=found["test_set"] + " " + found["query_id"]).drop(
-        columns="test_set"
-    )
+    table = pd.DataFrame(names, columns=["test_set", "query_id"]).assign(cosine=cosine)
+    median = table.groupby("test_set")["cosine"].transform("median")
+    table["is_near"] = table["cosine"] > median
+    return _with_test_set_in_query_id(table).drop(columns="test_set")

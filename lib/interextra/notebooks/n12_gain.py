@@ -1,10 +1,11 @@
-"""Notebook 12: how much of what fine-tuning gains is interpolation, and what near and far queries
-say of a model.
+"""Notebook 12: how much of what fine-tuning gains is interpolation.
+
+And what near and far queries say of a model.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from pydantic import Field
 from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
-from interextra.models.recipe import changed, recipe_name
+from interextra.models.recipe import Recipe, changed, recipe_name
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import n11_pool_bias as pool_bias
 from interextra.notebooks import plans
@@ -37,13 +38,11 @@ from interextra.stats.effects import Effects, effects
 from interextra.stats.tests import detectable
 from interextra.store import InputError
 
-BASE, RANDOM, FAR, OUT, SPARED = (
-    "base",
-    "random split",
-    "far queries",
-    "left-out kind",
-    "left-out kind, unexposed",
-)
+BASE = "base"
+RANDOM = "random split"
+FAR = "far queries"
+OUT = "left-out kind"
+SPARED = "left-out kind, unexposed"
 # of the gain → the two conditions whose difference it is; the first four add up: 1 = 2 + 3 + 4
 PARTS = {
     "whole gain": (RANDOM, BASE),
@@ -79,7 +78,8 @@ class Parameters(RunParameters):
     test_splits: Names = parameter(["test", "graded"], "their queries measure the gain")
     gate_split: str = parameter(
         "",
-        "split of queries that only show the lead of your own trainer; empty: dev, or a fifth of the test queries",
+        "split of queries that only show the lead of your own trainer; empty: dev, or a fifth of "
+        "the test queries",
     )
     n_test: Positive = parameter(
         200, "queries of each kind that no model is trained on, as in 09, whose models these are"
@@ -108,12 +108,18 @@ class Parameters(RunParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """A model before and after the same fine-tuning on equally many queries: random, far, and
-    without each kind.
+    """Plan a model before and after the same fine-tuning on equally many queries.
 
-    `design`: condition, model, left_out (of the last), seed, run, on the test queries. `some`
-    (random), `sets` (ReSTrain, by `vectors`) and `shift` make the training sets. `own`: see
-    `own_trainings`.
+    These are random, far, and without each kind.
+
+    Returns
+    -------
+    design
+        condition, model, left_out (of a left-out kind), seed, run, on the test queries.
+    some, sets (ReSTrain, by vectors), shift
+        What makes the random training sets, the far ones, and those without a kind.
+    own
+        See `own_trainings`.
     """
     if not p.train_size or p.train_limit:
         raise InputError(
@@ -123,39 +129,52 @@ def plan(p: Parameters) -> plans.Plan:
     shift = plans.one_shift(p)
     vectors = Vectors(encoder=p.encoder, train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
-    some = Queries(
-        source=pool.source, split=pool.split, limit=p.train_size, seed=p.seed
-    ).trainable()
-    fine_tuned = plans.recipe(p, p.fine_tuning)
-    spared = changed(fine_tuned, negative_passages="unexposed")
-    untrained = changed(fine_tuned, steps=0, epochs=None)
-    bm25 = plans.recipe(p, p.baseline)
-    plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
-    at_random = [plans.TrainingSet({}, some)]
-    far = [plans.TrainingSet({}, Part(of=sets, part=f"extrapolation-{p.train_size}"))]
-    kinds = plans.without_each(shift)
-    models = {
-        BM25: (bm25, at_random),
-        BASE: (untrained, at_random),
-        RANDOM: (fine_tuned, at_random),
-        FAR: (fine_tuned, far),
-        OUT: (fine_tuned, kinds),
-        SPARED: (spared, kinds),
+    drawn = Queries(source=pool.source, split=pool.split, limit=p.train_size, seed=p.seed)
+    some = drawn.trainable()
+    far = Part(of=sets, part=f"extrapolation-{p.train_size}")
+    training_sets = {
+        FAR: [plans.TrainingSet({}, far)],
+        OUT: plans.without_each(shift),
+        SPARED: plans.without_each(shift),
     }
     rows = []
-    for condition, (one, trained_on) in models.items():
-        rows += plans.runs(
-            p, {BM25 if condition == BM25 else DENSE: one}, trained_on, test, condition=condition
-        )
-    found = {"design": plans.design(rows), "own": own_trainings(p)}
-    return plans.Plan(**found, shift=shift, vectors=vectors, sets=sets, some=some)
+    for condition, recipe in _recipes(p).items():
+        system = {BM25 if condition == BM25 else DENSE: recipe}
+        trained_on = training_sets.get(condition, [plans.TrainingSet({}, some)])
+        rows += plans.runs(p, system, trained_on, test, condition=condition)
+    return plans.Plan(
+        design=plans.design(rows),
+        own=own_trainings(p),
+        shift=shift,
+        vectors=vectors,
+        sets=sets,
+        some=some,
+    )
+
+
+def _recipes(p: Parameters) -> dict[str, Recipe]:
+    """Return condition → recipe."""
+    bm25 = plans.recipe(p, p.baseline)
+    plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
+    fine_tuned = plans.recipe(p, p.fine_tuning)
+    return {
+        BM25: bm25,
+        BASE: changed(fine_tuned, steps=0, epochs=None),
+        RANDOM: fine_tuned,
+        FAR: fine_tuned,
+        OUT: fine_tuned,
+        SPARED: changed(fine_tuned, negative_passages="unexposed"),
+    }
 
 
 def own_trainings(p: Parameters) -> plans.Plan:
-    """What a trainer of your own does, by ours: `recipe`, `split` (ReSTrain), and the `runs` of its
-    sets and seeds.
+    """Plan what a trainer of your own does, by ours.
+
+    Returns
+    -------
+    recipe, split (ReSTrain), runs (of its sets and seeds)
     """
-    asked = own.DEFAULTS | {
+    options = own.DEFAULTS | {
         "train_split": p.train_split,
         "test_splits": p.test_splits,
         "gate_split": p.gate_split,
@@ -165,117 +184,132 @@ def own_trainings(p: Parameters) -> plans.Plan:
     recipe = probe.recipe_of(p.own_model, fine_tuning=recipe_name(p.own_recipe))
     plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
     recipe = changed(recipe, steps=p.own_steps, epochs=None)
-    split = own.split_of("restrain", p.collection, asked)
-    train = probe.trainer(recipe, split, own.gate_of(asked, split.pool.source))
+    split = own.split_of("restrain", p.collection, options)
+    train = probe.trainer(recipe, split, own.gate_of(options, split.pool.source))
     runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p.own_seeds]
     return plans.Plan(recipe=recipe, split=split, runs=runs)
 
 
 def in_conditions(values: pd.DataFrame) -> pd.DataFrame:
-    """One value a query, condition and seed: of the models without a kind only those on this kind's
-    queries.
+    """Return one value a query, condition and seed.
+
+    Of the models without a kind only those on this kind's queries.
     """
-    kept = values["left_out"].isna() | (values["left_out"] == values["stratum"])
-    return values[kept & (values["stratum"] != OUTSIDE)]
+    is_own = values["left_out"].isna() | (values["left_out"] == values["stratum"])
+    return values[is_own & (values["stratum"] != OUTSIDE)]
 
 
-def by_condition(values: pd.DataFrame, **how) -> Effects:
-    """Means by condition and measure. What is fine-tuned shares the noise of training; BM25 and the
-    base have none.
+def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
+    """Return means by condition and measure.
+
+    What is fine-tuned shares the noise of training; BM25 and the base have none. `options`: of
+    `effects`.
     """
-    model = values["condition"].where(values["condition"].isin([BM25, BASE]), DENSE)
-    found = effects(values.assign(model=model), ["model", "condition", "measure"], **how)
-    return Effects.of(
-        found.drop(columns="model"), ["condition", "measure"], ["mean"], found.drawn()
-    )
+    is_untrained = values["condition"].isin([BM25, BASE])
+    model = values["condition"].where(is_untrained, DENSE)
+    table = effects(values.assign(model=model), ["model", "condition", "measure"], **options)
+    by = ["condition", "measure"]
+    return Effects.of(table.drop(columns="model"), by, ["mean"], table.drawn())
 
 
 def parts_of(means: Effects) -> pd.DataFrame:
-    """The gain taken apart, with intervals on the same draws: part, measure, difference, low, high,
-    share, its ends.
+    """Return the gain taken apart, with intervals on the same draws.
 
-    `means`: effects of conditions. share: of the whole gain, undefined where this is 0.
+    Parameters
+    ----------
+    means
+        Effects by condition and measure.
+
+    Returns
+    -------
+    part (of PARTS), measure, first, second, difference, low, high, share, share_low, share_high
+
+    share: of the whole gain, undefined where this is 0.
     """
-    apart = means.contrast("condition", list(PARTS.values()))
-    whole, named = (
-        apart[apart["first"].eq(RANDOM) & apart["second"].eq(BASE)],
-        {of: part for part, of in PARTS.items()},
-    )
-    at = pd.Index(whole["measure"]).get_indexer(apart["measure"])
-    ends = [interval(shares) for shares in ratio(apart.drawn(), whole.drawn()[at])]
-    table = pd.DataFrame(apart).join(pd.DataFrame(ends, columns=["share_low", "share_high"]))
-    table["share"] = ratio(table["difference"], whole["difference"].to_numpy()[at])
-    table["part"] = [named[pair] for pair in zip(table["first"], table["second"], strict=True)]
-    columns = [
-        "part",
-        "measure",
-        "first",
-        "second",
-        "difference",
-        "low",
-        "high",
-        "share",
-        "share_low",
-        "share_high",
-    ]
-    return table[columns]
+    parts = means.contrast("condition", list(PARTS.values()))
+    whole = parts[parts["first"].eq(RANDOM) & parts["second"].eq(BASE)]
+    row_of_whole = pd.Index(whole["measure"]).get_indexer(parts["measure"])
+    drawn = ratio(parts.drawn(), whole.drawn()[row_of_whole])
+    ends = pd.DataFrame([interval(row) for row in drawn], columns=["share_low", "share_high"])
+    table = pd.DataFrame(parts).join(ends)
+    table["share"] = ratio(table["difference"], whole["difference"].to_numpy()[row_of_whole])
+    name_of = {conditions: part for part, conditions in PARTS.items()}
+    table["part"] = [name_of[pair] for pair in zip(table["first"], table["second"], strict=True)]
+    columns = ["part", "measure", "first", "second", "difference", "low", "high"]
+    return table[[*columns, "share", "share_low", "share_high"]]
 
 
 def minus(values: pd.DataFrame, rivals: Sequence[str]) -> pd.DataFrame:
-    """Mean values a system, query and measure, and beside them those of each system less those of
-    each rival.
+    """Return mean values a system, measure and query, and the leads of each system.
+
+    A lead, of the system `A minus B`, is its value less that of one of the rivals.
     """
-    means = (
-        values.groupby(["system", "measure", "query_id"], sort=False)["value"].mean().reset_index()
-    )
+    by = ["system", "measure", "query_id"]
+    means = values.groupby(by, sort=False)["value"].mean().reset_index()
     parts = [means]
     for rival in rivals:
-        other = means[means["system"] == rival].drop(columns="system")
-        both = means[means["system"] != rival].merge(
-            other, on=["measure", "query_id"], suffixes=("", "_rival")
-        )
-        both = both.assign(
-            system=both["system"] + f" minus {rival}", value=both["value"] - both["value_rival"]
-        )
-        parts.append(both.drop(columns="value_rival"))
+        is_rival = means["system"] == rival
+        other = means[is_rival].drop(columns="system")
+        leads = means[~is_rival].merge(other, on=by[1:], suffixes=("", "_rival"))
+        leads["system"] += f" minus {rival}"
+        leads["value"] -= leads["value_rival"]
+        parts.append(leads.drop(columns="value_rival"))
     return pd.concat(parts, ignore_index=True)
 
 
 def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
-    """Far less near queries of each system, or of its lead: of a lead the difference in
-    differences.
+    """Return far less near queries of each system, or of its lead.
 
-    `means`: effects of system, measure, is_near. `loss`: share of a value that should be found.
-    Returns system, measure, far, near, difference, low, high, detects (80 % power), needed (queries
-    that find the loss).
+    Of a lead it is the difference in differences.
+
+    Parameters
+    ----------
+    means
+        Effects by system, measure, is_near.
+    loss
+        Share of a value that should be found.
+
+    Returns
+    -------
+    system, measure, far, near, difference, low, high, detects (with 80 % power), needed (queries
+    that find the loss)
     """
-    apart, key = means.contrast("is_near", [(False, True)]), ["system", "measure"]
-    apart["detects"] = detectable(apart["low"], apart["high"], apart.drawn().std(axis=1))
-    sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean").reset_index()
-    sides = sides.rename(columns={True: "near", False: "far"})
-    found = sides.merge(pd.DataFrame(apart)[[*key, "difference", "low", "high", "detects"]], on=key)
-    of = (
-        found[key]
-        .assign(system=found["system"].str.split(" minus ").str[0])
-        .merge(sides, how="left", on=key)
-    )
-    needed = 2 * means["n_queries"].max() * ratio(found["detects"], loss * of["near"]) ** 2
-    return found.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
+    key = ["system", "measure"]
+    contrasts = means.contrast("is_near", [(False, True)])
+    error = contrasts.drawn().std(axis=1)
+    detects = detectable(contrasts["low"], contrasts["high"], error)
+    differences = pd.DataFrame(contrasts).assign(detects=detects)
+    sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean")
+    sides = sides.reset_index().rename(columns={True: "near", False: "far"})
+    table = sides.merge(differences[[*key, "difference", "low", "high", "detects"]], on=key)
+    # of a lead, the loss is a share of what the system itself has
+    system = table["system"].str.split(" minus ").str[0]
+    own_sides = table[key].assign(system=system).merge(sides, how="left", on=key)
+    share = ratio(table["detects"], loss * own_sides["near"])
+    needed = 2 * means["n_queries"].max() * share**2
+    return table.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Values of the published runs on TREC DL, means of each family, and how near their queries
-    lie: from notebook 11.
+    """Read values of the published runs on TREC DL, and how near their queries lie.
 
-    Returns (system, measure, query_id, value) and (query_id, is_near) of its `folder` of values,
-    empty without files.
+    Parameters
+    ----------
+    folder
+        Values of notebook 11.
+
+    Returns
+    -------
+    values
+        system (a family, whose runs are averaged), measure, query_id, value; empty without files.
+    near
+        query_id, is_near; empty without files.
     """
     if not (folder / "by_pool.parquet").is_file():
         return pd.DataFrame(columns=["system", "measure", "query_id", "value"]), pd.DataFrame()
-    near, values = (
-        pd.read_parquet(folder / "distances.parquet"),
-        pd.read_parquet(folder / "by_pool.parquet"),
-    )
-    kept = (values["judged_by"] == pool_bias.ALL) & (values["measure"] == pool_bias.FIRST)
-    kept &= values["query_id"].isin(near["query_id"])
-    return pool_bias.by_family(values[kept]).rename(columns={"family": "system"}), near
+    near = pd.read_parquet(folder / "distances.parquet")
+    values = pd.read_parquet(folder / "by_pool.parquet")
+    is_kept = (values["judged_by"] == pool_bias.ALL) & (values["measure"] == pool_bias.FIRST)
+    is_kept &= values["query_id"].isin(near["query_id"])
+    families = pool_bias.by_family(values[is_kept])
+    return families.rename(columns={"family": "system"}), near
