@@ -1,10 +1,11 @@
-"""Development worlds: their quality in domain, by which the mismatch of the reported worlds and the
-recipes were chosen, and what dense retrieval loses in them, which was looked at after that choice.
+"""Development worlds: quality in domain, and what dense retrieval loses in them.
 
-Development worlds have the seeds 901 and following; no reported world has one of them. Mismatch 4
-is that of an older generator; 44 is that of the reported worlds.
+By their quality the mismatch of the reported worlds and the recipes were chosen; the losses were
+looked at after that choice. Development worlds have the seeds 901 and following; no reported world
+has one of them. Mismatch 4 is that of an older generator; 44 is that of the reported worlds.
 """
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from interextra.measures.evaluate import values
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.notebooks import n03_resttest as resttest
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import RunParameters
 from interextra.site.parameters import profile_parameters
 from interextra.site.repository import notebooks, repository_root
 from interextra.site.travel import REFERENCE
+from interextra.splits.resttest import in_regimes
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import across, effects
 from interextra.store.errors import InputError
@@ -26,100 +29,120 @@ from interextra.store.schedule import build_all
 NOTEBOOK = "03_resttest"
 N_TRAIN = 1600  # the largest size of ReSTrain
 SYSTEMS = ["bm25", "mini-dense", "mini-splade", "mini-colbert", "mini-reranker"]
+USAGE = (
+    "python -m tools.development quality|losses SEEDS MISMATCHES [RECIPE …], "
+    "e.g. quality 901,902 4,44"
+)
 
 
 def quality(
     seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path
 ) -> pd.DataFrame:
-    """RR@10 on dev and nDCG@10 on graded queries of each system, one training of `N_TRAIN` random
-    queries.
+    """Return RR@10 on dev and nDCG@10 on graded queries of each system.
 
-    Returns DataFrame[mismatch, seed_of_world, model, test_set, measure, value].
+    One training of `N_TRAIN` random queries.
+
+    Parameters
+    ----------
+    seeds, mismatches : of the worlds.
+    recipes : of the systems.
+    folder : of results.
+
+    Returns
+    -------
+    DataFrame[mismatch, seed_of_world, model, test_set, measure, value]
     """
     rows = []
-    for seed in seeds:
-        for mismatch in mismatches:
-            spec = f"mini:seed={seed},mismatch={mismatch},n_graded=300"
-            given = {
-                "collection": spec,
-                "train_split": "train",
-                "train_limit": N_TRAIN,
-                "seed": 1,
-                "steps": 0,
-            }
-            p = given | {"recipes": recipes, "seeds": [1], "depth": 100}
-            sets, tested = (
-                [({}, plans.training_queries(p))],
-                plans.test_queries(p, ["dev", "graded"]),
-            )
-            made = plans.systems(p)
-            rows += plans.runs(p, made, sets, tested, mismatch=mismatch, seed_of_world=seed)
-    design, store = plans.design(rows), Store(folder)
+    for seed, mismatch in itertools.product(seeds, mismatches):
+        world = {"mismatch": mismatch, "seed_of_world": seed}
+        spec = f"mini:seed={seed},mismatch={mismatch},n_graded=300"
+        p = RunParameters(collection=spec, train_limit=N_TRAIN)
+        train = plans.training_queries(p)
+        test = plans.test_queries(p, ["dev", "graded"])
+        for label, recipe in plans.systems(p, recipes).items():
+            run = plans.run_of(p, recipe, train, 1, test)
+            rows.append(world | {"model": label, "run": run})
+    design = plans.design(rows)
+    store = Store(folder)
     build_all(store, list(design["run"]))
-    found = values(design, store, ["RR@10", "nDCG@10"])
-    found = found[(found["test_set"] == "dev") == (found["measure"] == "RR@10")]
-    by = ["mismatch", "seed_of_world", "model", "test_set", "measure"]
-    return found.groupby(by, sort=False)["value"].mean().reset_index()
+    table = values(design, store, ["RR@10", "nDCG@10"])
+    is_binary = table["test_set"] == "dev"
+    is_for_binary = table["measure"] == "RR@10"
+    table = table[is_binary == is_for_binary]
+    labels = ["mismatch", "seed_of_world", "model", "test_set", "measure"]
+    return table.groupby(labels, sort=False)["value"].mean().reset_index()
 
 
 def losses(
     seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path
 ) -> pd.DataFrame:
-    """Relative change of RR@10 under ReSTTest (notebook 03) in each world, and its lead over BM25
-    on dev queries.
+    """Return the relative change of RR@10 under ReSTTest (notebook 03), and the lead over BM25.
 
-    Returns DataFrame[mismatch, model, delta, low, high, least, most, n, lead] : over the worlds,
-    with Student's intervals.
+    The lead is on dev queries.
+
+    Parameters
+    ----------
+    seeds, mismatches : of the worlds.
+    recipes : of the systems.
+    folder : of results.
+
+    Returns
+    -------
+    DataFrame[mismatch, model, delta, low, high, least, most, n, lead]
+        Over the worlds, with Student's intervals.
     """
-    root, rows = repository_root(), []
-    for mismatch in mismatches:
-        for seed in seeds:
-            changed = {
-                "collection": f"mini:seed={seed},mismatch={mismatch}",
-                "recipes": recipes,
-                "measures": ["RR@10"],
-            }
-            [path] = notebooks(root, NOTEBOOK)
-            plan, store = (
-                resttest.plan(profile_parameters(root, "worlds", path, changed)),
-                Store(folder),
-            )
-            build_all(store, list(plan.design["run"]))
-            found = values(plan.design, store, ["RR@10"], plan.split.strata(store))
-            is_gate = found["test_set"] == "dev"
-            means = (
-                resttest.in_regimes(found[is_gate])
-                .query("regime == 'interpolation'")
-                .groupby("model")["value"]
-                .mean()
-            )
-            loss = resttest.averages(found[~is_gate]).query("average == 'micro'")
-            table = effects(loss, ["model", "measure"], "regime", REGIMES, "delta", n_boot=1000)
-            table = pd.DataFrame(table)[["model", "delta"]].assign(
-                lead=table["model"].map(means) - means[BM25]
-            )
-            rows.append(table.assign(mismatch=mismatch, world=seed))
-    every, by = pd.concat(rows, ignore_index=True), ["mismatch", "model"]
-    leads = every.groupby(by, sort=False)["lead"].mean().reset_index()
-    return across(every, "world", by, "delta").merge(leads)
+    tables = []
+    for mismatch, seed in itertools.product(mismatches, seeds):
+        table = _losses_in_world(seed, mismatch, recipes, Store(folder))
+        tables.append(table.assign(mismatch=mismatch, world=seed))
+    all_worlds = pd.concat(tables, ignore_index=True)
+    labels = ["mismatch", "model"]
+    leads = all_worlds.groupby(labels, sort=False)["lead"].mean().reset_index()
+    return across(all_worlds, "world", labels, "delta").merge(leads)
+
+
+def _losses_in_world(seed: int, mismatch: int, recipes: list[str], store: Store) -> pd.DataFrame:
+    """Return the relative change of each system in a world, and its lead over BM25."""
+    root = repository_root()
+    [path] = notebooks(root, NOTEBOOK)
+    changed = {
+        "collection": f"mini:seed={seed},mismatch={mismatch}",
+        "recipes": recipes,
+        "measures": ["RR@10"],
+    }
+    plan = resttest.plan(profile_parameters(root, "worlds", path, changed))
+    build_all(store, list(plan.design["run"]))
+    table = values(plan.design, store, ["RR@10"], plan.split.strata(store))
+    is_gate = table["test_set"] == "dev"
+    gate = in_regimes(table[is_gate])
+    in_domain = gate[gate["regime"] == "interpolation"].groupby("model")["value"].mean()
+    averages = resttest.averages(table[~is_gate])
+    micro = averages[averages["average"] == "micro"]
+    changes = effects(micro, ["model", "measure"], "regime", REGIMES, "delta", n_boot=1000)
+    changes = pd.DataFrame(changes)[["model", "delta"]]
+    return changes.assign(lead=changes["model"].map(in_domain) - in_domain[BM25])
+
+
+def main(arguments: list[str]) -> None:
+    """Print what is asked for; losses are written to the reference, for notebook 03."""
+    try:
+        what, seeds_text, mismatches_text, *recipes = arguments
+        measure = {"quality": quality, "losses": losses}[what]
+    except (ValueError, KeyError):
+        raise InputError(f"write: {USAGE}") from None
+    root = repository_root()
+    seeds = [int(seed) for seed in seeds_text.split(",")]
+    mismatches = [int(mismatch) for mismatch in mismatches_text.split(",")]
+    table = measure(seeds, mismatches, recipes or SYSTEMS, root / "outputs" / "cells")
+    if what == "quality":
+        labels = ["mismatch", "measure", "model"]
+        print(table.pivot_table("value", labels, "seed_of_world", sort=False).round(3).to_string())
+        return
+    target = root / REFERENCE / "development" / NOTEBOOK / "tables" / "mismatch.csv"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(target, index=False, float_format="%.10g", lineterminator="\n")
+    print(table.round(3).to_string())
 
 
 if __name__ == "__main__":
-    try:
-        what, seeds, mismatches, *recipes = sys.argv[1:]
-        measured = {"quality": quality, "losses": losses}[what]
-    except (ValueError, KeyError):
-        usage = "python -m tools.development quality|losses SEEDS MISMATCHES [RECIPE …], e.g. quality 901,902 4,44"
-        raise InputError(f"write: {usage}") from None
-    numbers = [[int(number) for number in given.split(",")] for given in (seeds, mismatches)]
-    made = measured(*numbers, recipes or SYSTEMS, repository_root() / "outputs" / "cells")
-    if measured is quality:
-        by = ["mismatch", "measure", "model"]
-        print(made.pivot_table("value", by, "seed_of_world", sort=False).round(3).to_string())
-    else:  # committed: notebook 03 shows it
-        target = (
-            repository_root() / REFERENCE / "development" / NOTEBOOK / "tables" / "mismatch.csv"
-        )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made.to_csv(target, index=False, float_format="%.10g", lineterminator="\n")
-        print(made.round(3).to_string())
+    main(sys.argv[1:])

@@ -1,12 +1,12 @@
-"""Text of other worlds, with invented names and shuffled values, for pretraining a base that knows
-nothing of `mini`.
+"""Text of other worlds, for pretraining a base that knows nothing of `mini`.
 
-Names repeat within a text, so that matching tokens can be learnt; a question is never followed by
-its answer. Frames are those of other.yaml only; single words may be those of `mini`, except its
-names.
+Its names are invented, its values shuffled. Names repeat within a text, so that matching tokens
+can be learnt; a question is never followed by its answer. Frames are those of other.yaml only;
+single words may be those of `mini`, except its names.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -16,58 +16,71 @@ import yaml
 from interextra.world.templates import domain, fill, lines, load, parse, pick
 
 TEXTS_PER_WORLD = 100
+MARK = re.compile(r"[\[\]|,.;:?!()$/{}]")
 _LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")
+
+
+Pools = dict[str, Sequence[str]]  # slot → texts to draw from
+Frames = dict[str, list]  # kind of sentence → parsed frames
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """The single words of `mini`, sorted, without words of entity names, brackets, slots and
-    figures.
+    """Return the single words of `mini`, sorted.
+
+    Without words of entity names, brackets, slots and figures.
     """
-    words: dict[str, None] = {}
+    words: set[str] = set()
     names: set[str] = set()
     for file in load("common.yaml")["domains"]:
         spec = domain(f"{file}.yaml")
         for row in spec["rows"]:
             names.update(f"{row['name']} {row['alias']}".lower().split())
-        blocks = [spec["entities"], " ".join(spec["tails"] + spec["background"])]
+        texts = [spec["entities"], *spec["tails"], *spec["background"]]
         for attribute in spec["attributes"].values():
-            blocks += [" ".join(part) for key, part in attribute.items() if key != "group"]
-        for mark in "[]|,.;:?!()$/{}":
-            blocks = [block.replace(mark, " ") for block in blocks]
-        words.update(dict.fromkeys(" ".join(blocks).lower().split()))
-    return tuple(
-        sorted(word for word in words if word.isalpha() and len(word) > 2 and word not in names)
-    )
+            for key, lines_of_key in attribute.items():
+                if key != "group":
+                    texts += lines_of_key
+        for text in texts:
+            words.update(MARK.sub(" ", text).lower().split())
+    return tuple(sorted(word for word in words - names if word.isalpha() and len(word) > 2))
 
 
 @cache
-def _material() -> tuple[dict, dict]:
+def _material() -> tuple[Pools, Frames]:
+    """Return what other.yaml holds, and the words of `mini`."""
     raw = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
-    pools |= {key: raw[key].split("|") for key in ("where", "when")} | {"w": vocabulary()}
-    frames = {
-        key: [parse(line) for line in lines(raw[key])]
-        for key in ("statements", "questions", "follow")
-    }
+    pools: Pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
+    for key in ("where", "when"):
+        pools[key] = raw[key].split("|")
+    pools["w"] = vocabulary()
+    frames = {}
+    for kind in ("statements", "questions", "follow"):
+        frames[kind] = [parse(line) for line in lines(raw[kind])]
     return pools, frames
 
 
-def _name(rng: Random, pools: dict) -> str:
-    one = "".join(pick(rng, pools["syllables"]) for _ in range(1 + int(rng.random() * 3))) + pick(
-        rng, pools["endings"]
-    )
+def _name(rng: Random, pools: Pools) -> str:
+    """Return an invented name, of one word or two."""
+    first = _word(rng, pools, 1 + int(rng.random() * 3))
     if rng.random() < 0.3:
-        return f"{one} {pick(rng, pools['syllables'])}{pick(rng, pools['syllables'])}{pick(rng, pools['endings'])}"
-    return one
+        return f"{first} {_word(rng, pools, 2)}"
+    return first
+
+
+def _word(rng: Random, pools: Pools, n_syllables: int) -> str:
+    """Return an invented word: syllables and an ending."""
+    syllables = [pick(rng, pools["syllables"]) for _ in range(n_syllables)]
+    return "".join(syllables) + pick(rng, pools["endings"])
 
 
 class _Slots(dict):
     """Texts of slots: those that are set, and a fresh draw for any other."""
 
-    def __init__(self, rng: Random, pools: dict, **fixed: str):
+    def __init__(self, rng: Random, pools: Pools, **fixed: str):
         super().__init__(fixed)
-        self.rng, self.pools = rng, pools
+        self.rng = rng
+        self.pools = pools
 
     def __missing__(self, slot: str) -> str:
         if slot == "num":
@@ -78,18 +91,20 @@ class _Slots(dict):
 
 
 def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
-    """Texts of `n_worlds` invented worlds, 100 each, lower case; the same for the same seed on
-    every machine.
+    """Yield texts of `n_worlds` invented worlds, 100 each, lower case.
+
+    The same for the same seed on every machine.
     """
     pools, frames = _material()
     for world in range(n_worlds):
         rng = Random(f"other-{seed}-{world}")
         names = [_name(rng, pools) for _ in range(TEXTS_PER_WORLD // 4)]
         for _ in range(TEXTS_PER_WORLD):
-            row, step = int(rng.random() * len(names)), 1 + int(rng.random() * (len(names) - 1))
-            slots = _Slots(rng, pools, x=names[row], y=names[(row + step) % len(names)])
-            for slot, kind in zip(
-                ("question", "s1", "s2", "s3"), ("questions", *3 * ["statements"]), strict=True
-            ):
-                slots[slot] = fill(pick(rng, frames[kind]), rng, slots)
+            first = int(rng.random() * len(names))
+            step = 1 + int(rng.random() * (len(names) - 1))
+            second = (first + step) % len(names)
+            slots = _Slots(rng, pools, x=names[first], y=names[second])
+            slots["question"] = fill(pick(rng, frames["questions"]), rng, slots)
+            for slot in ("s1", "s2", "s3"):
+                slots[slot] = fill(pick(rng, frames["statements"]), rng, slots)
             yield fill(pick(rng, frames["follow"]), rng, slots)

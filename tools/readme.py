@@ -1,9 +1,8 @@
-"""The parts of README.md and RESULTS.md that hold numbers, written from the committed reference and
-never by hand.
+"""Write the parts of README.md and RESULTS.md that hold numbers from the committed reference.
 
-`python -m tools.readme` (`make readme`) writes the text between each pair of marks, and the
-README's figure. `python -m tools.readme sample` first measures the run again whose output the
-README shows; it takes two minutes.
+None of them is written by hand. `python -m tools.readme` (`make readme`) writes the text between
+each pair of marks, and the README's figure. `python -m tools.readme sample` first measures the run
+again whose output the README shows; it takes two minutes.
 """
 
 import inspect
@@ -14,20 +13,20 @@ import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
-from interextra import figures
+from interextra import cli, figures
 from interextra.claims.claim import Claim, stated
 from interextra.claims.judgement import WITHIN
-from interextra.claims.wording import DATA, NAMED, REAL, conclusion, page, published
-from interextra.cli import main
+from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
@@ -35,45 +34,66 @@ from interextra.world.generate import generate_mini
 
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
-OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
+OVERLAP = "01_overlap_annotation_analysis"
+EXPOSURE = "09_negative_exposure"
 SOURCES = {
     "zhan": "Zhan et al.",
     "lupart": "Lupart et al.",
     "hofstaetter": "Hofstätter et al.",
     "kit": "ours",
 }
+# value of `gate` → what the claims with it are about
+UNGATED = {
+    "none: one system": "contrasts within one system",
+    "none: as published": "claims about BM25 itself",
+}
+NONE = "–"
+KNOWN = "†"  # mark of a claim whose answer was known before
 NO_BREAK = "\N{NO-BREAK SPACE}"
 WRITTEN = Path(__file__).with_suffix(".yaml")  # what people write beside the numbers
 FIGURE = "book/static/losses.png"
+FIGURE_COLUMNS = ["system", "data", "change", "low", "high", "excluded", "published"]
 # values per query of the run whose output the README shows
 SAMPLE = "outputs/reference/development/probe"
 LABEL = "← loss   |   change in effectiveness   |   gain →"
 MODEL = "tiny-base"  # that it fine-tunes
 DESIGN = ["--collection", "mini", "--test-splits", "test", "graded"]  # of that run
 
+Row = dict[str, Any]  # a row of a table `claims`
+Answers = dict[str, dict[str, Row]]  # data set → claim → its row
+
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """A page with new text between its marks `<!-- generated: NAME -->` and `<!-- end -->`, for the
-    names in `blocks`.
+    r"""Return a page with new text between its marks, for the names in `blocks`.
 
-    >>> filled("a\\n<!-- generated: n -->\\nold\\n<!-- end -->\\nb", {"n": "new"})
-    'a\\n<!-- generated: n -->\\nnew\\n<!-- end -->\\nb'
+    The marks are `<!-- generated: NAME -->` and `<!-- end -->`.
+
+    Examples
+    --------
+    >>> filled("a\n<!-- generated: n -->\nold\n<!-- end -->\nb", {"n": "new"})
+    'a\n<!-- generated: n -->\nnew\n<!-- end -->\nb'
     """
-    if missing := blocks.keys() - {name for _, name, _ in BLOCK.findall(text)}:
+    marked = {name for _, name, _ in BLOCK.findall(text)}
+    missing = sorted(blocks.keys() - marked)
+    if missing:
         raise InputError(
-            f"no marks for the parts {offenders(sorted(missing))}: put them back into the page"
+            f"no marks for the parts {offenders(missing)}: put them back into the page"
         )
 
-    def new(found: re.Match) -> str:
-        begin, name, end = found.groups()
-        return f"{begin}{blocks[name]}\n{end}" if name in blocks else found[0]
+    def new_block(match: re.Match) -> str:
+        """Return a block with its new text, or as it is."""
+        begin, name, end = match.groups()
+        if name not in blocks:
+            return match[0]
+        return f"{begin}{blocks[name]}\n{end}"
 
-    return BLOCK.sub(new, text)
+    return BLOCK.sub(new_block, text)
 
 
 def readme(reference: Path) -> dict[str, str]:
-    """Name → text of the generated parts of README.md, except the sample, which takes seconds: see
-    `sample`.
+    """Return name → text of the generated parts of README.md.
+
+    Without the sample, which takes seconds: see `sample`.
     """
     return {
         "figure": _figure(reference),
@@ -83,104 +103,136 @@ def readme(reference: Path) -> dict[str, str]:
 
 
 def results(reference: Path) -> dict[str, str]:
-    """Name → text of the generated parts of RESULTS.md."""
-    found = answers(reference)
+    """Return name → text of the generated parts of RESULTS.md."""
+    committed = answers(reference)
     return {
-        "counts": _counts(reference, found),
-        "primary": _primary(found),
+        "counts": _counts(reference, committed),
+        "primary": _primary(committed),
         "gates": _gates(),
         "readings": _readings(reference),
-        "exposure": _exposure(reference, found),
+        "exposure": _exposure(reference, committed),
         "mismatch": _mismatch(reference),
         "claims": _claims(reference),
     }
 
 
-def answers(reference: Path) -> dict[str, dict[str, dict]]:
-    """Data set → claim → its row in the committed tables `claims`, with an empty text where one is
-    missing.
+def answers(reference: Path) -> Answers:
+    """Return data set → claim → its row in the committed tables `claims`.
+
+    A value that is missing there is an empty text.
     """
-    found: dict[str, dict[str, dict]] = {}
+    committed: Answers = {}
     for data, profile in DATA.items():
-        tables = [
-            pd.read_csv(path) for path in sorted((reference / profile).glob("*/tables/claims.csv"))
-        ]
-        rows = [
-            row
-            for table in tables
-            for row in table.astype(object).where(table.notna(), "").to_dict("records")
-        ]
-        found[data] = {row["claim"]: row for row in rows}
-    return found
+        committed[data] = {}
+        for path in sorted((reference / profile).glob("*/tables/claims.csv")):
+            table = pd.read_csv(path)
+            table = table.astype(object).where(table.notna(), "")
+            for row in table.to_dict("records"):
+                committed[data][row["claim"]] = row
+    return committed
+
+
+def _rows_of(claim: Claim, committed: Answers) -> dict[str, Row]:
+    """Return data set → row of a claim, where it has one."""
+    return {data: rows[claim.name] for data, rows in committed.items() if claim.name in rows}
 
 
 def losses(reference: Path) -> pd.DataFrame:
-    """The rows of the README's figure: system, data, change, low, high, excluded, published.
+    """Return the rows of the README's figure.
 
     What is published is a row of its own. Excluded is a system that is not shown to beat BM25 in
     domain.
+
+    Returns
+    -------
+    DataFrame[system, data, change, low, high, excluded, published]
     """
-    rows, found = [], answers(reference)
+    committed = answers(reference)
+    rows = []
     for label, name in written("losses").items():
-        rows.append((label, "published", None, None, None, False, stated()[name].published))
-        for data, of in found.items():
-            if name in of:
-                row = of[name]
-                ends, excluded = (row["low"], row["high"]), row["reason"].startswith("gate")
-                rows.append((label, NAMED.get(data, data), row["estimate"], *ends, excluded, None))
-    frame = pd.DataFrame(
-        rows, columns=["system", "data", "change", "low", "high", "excluded", "published"]
-    )
+        claim = stated()[name]
+        rows.append(
+            {
+                "system": label,
+                "data": "published",
+                "excluded": False,
+                "published": claim.published,
+            }
+        )
+        for data, row in _rows_of(claim, committed).items():
+            rows.append(
+                {
+                    "system": label,
+                    "data": data_name(data, claim),
+                    "change": row["estimate"],
+                    "low": row["low"],
+                    "high": row["high"],
+                    "excluded": _is_excluded(row),
+                }
+            )
+    frame = pd.DataFrame(rows, columns=FIGURE_COLUMNS)
     return frame.astype(dict.fromkeys(("change", "low", "high", "published"), float))
+
+
+def _is_excluded(row: Row) -> bool:
+    """Return whether a system of a claim is not shown to beat BM25 in domain."""
+    return row["reason"].startswith("gate")
 
 
 def draw(reference: Path, path: Path) -> None:
     """Write the README's figure, with the numbers that it shows among its metadata."""
     frame = losses(reference)
     figures.style()
-    drawn = figures.forest(frame, "system", "change", LABEL, hue="data", percent=True)
-    _one_legend(drawn)
-    drawn.savefig(path, metadata={"Software": None, "Description": shown_in(frame)})
+    figure = figures.forest(frame, "system", "change", LABEL, hue="data", percent=True)
+    _merge_legends(figure)
+    figure.savefig(path, metadata={"Software": None, "Description": shown_in(frame)})
 
 
-def _one_legend(drawn: Figure) -> None:
-    """Instead of the two legends of a forest, in which what is published stands twice."""
-    colours, marks = (legend.legend_handles for legend in drawn.legends)
-    names = {
-        mark.get_label(): mark for mark in (*colours, *marks)
-    }  # of two with one name the diamond
-    names.pop("estimate, 95 % interval")
-    for legend in list(drawn.legends):
-        legend.remove()
-    made = drawn.legend(handles=list(names.values()), loc="upper center", ncols=2, borderaxespad=0)
-    engine, above = drawn.get_layout_engine(), made.get_window_extent().height / drawn.dpi
-    tall = drawn.get_figheight() * engine.get()["rect"][3]  # inches of the panel
-    drawn.set_figheight(tall + above)
-    engine.set(rect=(0, 0, 1, tall / (tall + above)))
+def _merge_legends(figure: Figure) -> None:
+    """Put one legend in the place of a forest's two, in which what is published stands twice."""
+    colours, marks = figure.legends
+    # of two with one name the diamond, which is among the marks
+    handles = {
+        handle.get_label(): handle for handle in [*colours.legend_handles, *marks.legend_handles]
+    }
+    del handles["estimate, 95 % interval"]
+    colours.remove()
+    marks.remove()
+    legend = figure.legend(
+        handles=list(handles.values()), loc="upper center", ncols=2, borderaxespad=0
+    )
+    engine = figure.get_layout_engine()
+    legend_inches = legend.get_window_extent().height / figure.dpi
+    panel_inches = figure.get_figheight() * engine.get()["rect"][3]
+    figure.set_figheight(panel_inches + legend_inches)
+    engine.set(rect=(0, 0, 1, panel_inches / (panel_inches + legend_inches)))
 
 
 def shown_in(frame: pd.DataFrame) -> str:
-    """The numbers of a figure as text, to tell whether it is that of today's reference."""
+    """Return the numbers of a figure as text, to tell whether it is that of today's reference."""
     return frame.round(6).to_csv(index=False)
 
 
 def sample(root: Path) -> str:
-    """What `regimes` prints for the committed values of `probe` on the generated collection,
-    without its files.
+    """Return what `regimes` prints for the committed values of `probe`, without its files.
+
+    The collection is the generated one.
     """
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
-        design = ["split", "restrain", *DESIGN, "--out", f"{folder}/split"]
-        measure = ["regimes", "--split", f"{folder}/split", "--out", f"{folder}/regimes"]
-        codes = [main(design), main([*measure, "--runs", f"{root / SAMPLE}/{{part}}.{{seed}}.csv"])]
+        split_folder = f"{folder}/split"
+        runs = f"{root / SAMPLE}/{{part}}.{{seed}}.csv"
+        split = ["split", "restrain", *DESIGN, "--out", split_folder]
+        regimes = ["regimes", "--split", split_folder, "--out", f"{folder}/regimes", "--runs", runs]
+        codes = [cli.main(split), cli.main(regimes)]
     if any(codes):
         raise InputError(
             "the sample of the README cannot be made: run `python -m tools.readme sample`"
         )
-    lines = [line for line in printed.getvalue().splitlines() if folder not in line]
-    lines = [
-        part for line in lines for part in textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
-    ]
+    lines = []
+    for line in printed.getvalue().splitlines():
+        if folder not in line:
+            lines += textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
     command = f"$ .venv/bin/interextra probe -m {MODEL} {' '.join(DESIGN)}"
     return "\n".join(["```console", command, *lines, "```"]).replace("\n\n```", "\n```")
 
@@ -188,265 +240,328 @@ def sample(root: Path) -> str:
 def measure_sample(root: Path) -> None:
     """Fine-tune the model as the README says, and keep the values per query of its runs."""
     with tempfile.TemporaryDirectory() as folder:
-        if main(["probe", "-m", MODEL, *DESIGN, "--output-folder", folder]):
+        if cli.main(["probe", "-m", MODEL, *DESIGN, "--output-folder", folder]):
             raise InputError("the command of the README failed; see above")
         values = pd.read_csv(f"{folder}/values.csv", dtype={"qid": str})
         manifest = json.loads(Path(folder, "split", "manifest.json").read_text(encoding="utf-8"))
     shutil.rmtree(root / SAMPLE, ignore_errors=True)
     (root / SAMPLE).mkdir(parents=True)
-    for name, of_run in values.groupby("name"):
+    for name, values_of_run in values.groupby("name"):
         regime, seed = name.split(", training ")
         [part] = [part for part in manifest["sets"] if part.startswith(f"{regime}-")]
-        of_run.assign(name="model").to_csv(root / SAMPLE / f"{part}.{seed}.csv", index=False)
+        path = root / SAMPLE / f"{part}.{seed}.csv"
+        values_of_run.assign(name="model").to_csv(path, index=False)
 
 
 def written(part: str) -> dict[str, str]:
-    """A part of readme.yaml; InputError: it names a claim that is not stated."""
-    found = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))[part]
-    named = {"findings": found, "losses": found.values()}.get(part, ())
-    if unknown := [name for name in named if name not in stated()]:
+    """Return a part of readme.yaml.
+
+    Raises
+    ------
+    InputError
+        It names a claim that is not stated.
+    """
+    texts = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))[part]
+    claim_names: Iterable[str] = ()
+    if part == "findings":
+        claim_names = texts.keys()
+    elif part == "losses":
+        claim_names = texts.values()
+    unknown = [name for name in claim_names if name not in stated()]
+    if unknown:
         raise InputError(f"{WRITTEN.name}, {part}: no claim {offenders(unknown)} in claims.yaml")
-    return found
+    return texts
 
 
 def _figure(reference: Path) -> str:
-    """The figure, described for those who do not see it."""
+    """Return the figure, described for those who do not see it."""
     frame = losses(reference)
-    percent = (100 * frame["change"].fillna(frame["published"])).round().astype(int)
-    table = frame.assign(percent=percent).pivot(index="system", columns="data", values="percent")
+    changes = frame["change"].fillna(frame["published"])
+    frame["percent"] = (100 * changes).round().astype(int)
+    table = frame.pivot(index="system", columns="data", values="percent")
     table = table.loc[frame["system"].unique(), frame["data"].unique()]
-    seen = [
-        f"{system}: {', '.join(f'{value:+.0f}' for value in values)}"
-        for system, *values in table.itertuples()
-    ]
-    alt = f"Relative changes in percent ({', '.join(table)}). {'; '.join(seen)}."
+    descriptions = []
+    for system, *percents in table.itertuples():
+        numbers = ", ".join(f"{percent:+.0f}" for percent in percents)
+        descriptions.append(f"{system}: {numbers}")
+    alt = f"Relative changes in percent ({', '.join(table)}). {'; '.join(descriptions)}."
     return _paragraph(f'<img src="{FIGURE}" width="600" alt="{escape(alt)}">')
 
 
 def _findings(reference: Path) -> str:
-    """Eight claims: what came out, the estimates, and what to bear in mind."""
-    lines = ["| finding | published | real data | worlds | caveat |", "|---|---|---|---|---|"]
-    found = answers(reference)
+    """Return eight claims: what came out, the estimates, and what to bear in mind."""
+    committed = answers(reference)
+    lines = _heading("finding", "published", "real data", "worlds", "caveat")
     for name, caveat in written("findings").items():
-        claim, rows = stated()[name], {data: of[name] for data, of in found.items() if name in of}
-        finding = (
-            f"{claim.sentence} **{conclusion(claim, rows).capitalize()}** ({claim.notebook[:2]})"
-        )
+        claim = stated()[name]
+        rows = _rows_of(claim, committed)
+        outcome = conclusion(claim, rows).capitalize()
+        finding = f"{claim.sentence} **{outcome}** ({_number(claim)})"
         estimates = [_estimate(claim, data, rows.get(data)) for data in DATA]
-        if rows.get("MedQuAD"):
-            estimates[0] = f"{_real(claim)}: {estimates[0]}"
-        lines.append(f"| {finding} | {published(claim)} | {' | '.join(estimates)} | {caveat} |")
+        if "MedQuAD" in rows:
+            estimates[0] = f"{data_name('MedQuAD', claim)}: {estimates[0]}"
+        lines.append(_line([finding, published(claim), *estimates, caveat]))
     return "\n".join(lines)
 
 
 def _notebooks(reference: Path) -> str:
-    """A line each: number, question, what it reproduces."""
-    root = reference.parents[1]
-    lines = ["| notebook | question | reproduces |", "|---|---|---|"]
-    for path in notebooks(root):
+    """Return a line for each notebook: number, question, what it reproduces."""
+    lines = _heading("notebook", "question", "reproduces")
+    reproduces = written("notebooks")
+    for path in notebooks(reference.parents[1]):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         question = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         number = path.stem[:2]
-        lines.append(
-            f"| [{number}](notebooks/{path.name}) | {question} | {written('notebooks')[number]} |"
-        )
+        link = f"[{number}](notebooks/{path.name})"
+        lines.append(_line([link, question, reproduces[number]]))
     return "\n".join(lines)
 
 
-def _primary(found: Mapping[str, Mapping]) -> str:
-    """A row a primary claim: what is published, what each data set says of it, and both
-    together.
+def _primary(committed: Answers) -> str:
+    """Return a row for each primary claim.
+
+    What is published, what each data set says of it, and both together.
     """
-    lines = [
-        f"| claim | published | {' | '.join(WHERE.values())} | conclusion |",
-        "|---|---|---|---|---|",
-    ]
-    for claim in (claim for claim in stated().values() if not claim.secondary):
-        cells = [_cell(claim, data, rows.get(claim.name)) for data, rows in found.items()]
-        source = f"{SOURCES[claim.paper]}, {claim.notebook[:2]}"
-        ours = {data: rows[claim.name] for data, rows in found.items() if claim.name in rows}
-        lines.append(
-            f"| {claim.sentence} ({source}) | {published(claim)} | {' | '.join(cells)} | {conclusion(claim, ours)} |"
-        )
+    lines = _heading("claim", "published", *WHERE.values(), "conclusion")
+    for claim in _primary_claims():
+        rows = _rows_of(claim, committed)
+        cells = [_cell(claim, data, rows.get(data)) for data in committed]
+        sentence = f"{claim.sentence} ({SOURCES[claim.paper]}, {_number(claim)})"
+        lines.append(_line([sentence, published(claim), *cells, conclusion(claim, rows)]))
     return "\n".join(lines)
 
 
 def _claims(reference: Path) -> str:
-    """Every claim of every notebook on every data set, with its interval, counts and verdict."""
-    parts = []
-    every, told = DATA | {"mini": "mini"}, set()
+    """Return every claim of every notebook on every data set: interval, counts and verdict."""
+    sections = []
+    evaluated: set[str] = set()
     for notebook in sorted({claim.notebook for claim in stated().values()}):
-        tables = {
-            data: reference / of / notebook / "tables" / "claims.csv" for data, of in every.items()
-        }
-        made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
-        if made.empty:
+        table = _page_of(notebook, reference)
+        if table.empty:
             continue
-        made = made.rename(
-            columns={"fourteen worlds": WHERE["worlds"], "mini": "one generated world"}
-        )
-        told |= set(made["claim"])
-        rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
-        parts.append(f"### {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
-    unasked = [
-        f"- {claim.sentence} ({claim.notebook[:2]})"
-        for claim in stated().values()
-        if claim.sentence not in told
-    ]
-    if unasked:
-        parts.append("### Claims that no committed run evaluates\n\n" + "\n".join(unasked))
-    return "\n\n".join(parts)
+        evaluated.update(table["claim"])
+        lines = [_line(table.columns), _line(["---"] * table.shape[1])]
+        lines += [_line(cells) for cells in table.itertuples(index=False)]
+        sections.append(f"### {notebook}\n\n" + "\n".join(lines))
+    others = [claim for claim in stated().values() if claim.sentence not in evaluated]
+    if others:
+        heading = "### Claims that no committed run evaluates"
+        sections.append(f"{heading}\n\n" + "\n".join(map(_item, others)))
+    return "\n\n".join(sections)
 
 
-def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
-    """Estimate, interval and verdict of a claim on a data set; † where its answer was known
-    before.
-    """
+def _page_of(notebook: str, reference: Path) -> pd.DataFrame:
+    """Return the table of a notebook's claims, a column a data set; empty without results."""
+    tables = {}
+    for data, profile in [*DATA.items(), ("mini", "mini")]:
+        path = reference / profile / notebook / "tables" / "claims.csv"
+        if path.is_file():
+            tables[data] = pd.read_csv(path)
+    headings = {"fourteen worlds": WHERE["worlds"], "mini": "one generated world"}
+    return page(tables).rename(columns=headings)
+
+
+def _primary_claims() -> list[Claim]:
+    """Return the claims that are not secondary."""
+    return [claim for claim in stated().values() if not claim.secondary]
+
+
+def _number(claim: Claim) -> str:
+    """Return the number of the notebook of a claim."""
+    return claim.notebook[:2]
+
+
+def _item(claim: Claim) -> str:
+    """Return a claim as an item of a list."""
+    return f"- {claim.sentence} ({_number(claim)})"
+
+
+def _heading(*columns: str) -> list[str]:
+    """Return the first two lines of a table in Markdown."""
+    return [_line(columns), f"|{'---|' * len(columns)}"]
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Return a line of a table in Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(claim: Claim, data: str, row: Row | None) -> str:
+    """Return estimate, interval and verdict of a claim on a data set, marked where known."""
     if row is None:
-        return "–"
-    parts = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
+        return NONE
+    parts = [row["verdict"]]
+    if row["size"]:
+        parts.append(WITHIN)
+    if _is_excluded(row):
+        parts.append("gate")
     return f"{_estimate(claim, data, row)} {', '.join(filter(None, parts))}"
 
 
-def _estimate(claim: Claim, data: str, row: Mapping | None) -> str:
-    """Estimate and interval of a claim on a data set; † where its answer was known before."""
+def _estimate(claim: Claim, data: str, row: Row | None) -> str:
+    """Return estimate and interval of a claim on a data set, marked where known before."""
     if row is None:
-        return "–"
-    known = {"worlds": "worlds"}.get(data, _real(claim)) in claim.known
-    return _unbroken(spelled(row["estimate"], row["low"], row["high"], claim.unit)) + "†" * known
+        return NONE
+    estimate = _unbroken(spelled(row["estimate"], row["low"], row["high"], claim.unit))
+    population = data if data == "worlds" else data_name(data, claim)
+    if population in claim.known:
+        return estimate + KNOWN
+    return estimate
 
 
 def _unbroken(estimate: str) -> str:
-    """With spaces at which a narrow column breaks only between the estimate and its interval."""
+    """Return it with spaces at which a narrow column breaks only before the interval."""
     value, bracket, interval = estimate.partition(" [")
     return value.replace(" ", NO_BREAK) + bracket + interval.replace(" ", NO_BREAK)
 
 
-def _real(claim: Claim) -> str:
-    """The real data that answers a claim."""
-    return REAL.get(claim.name) or REAL.get(claim.notebook, "MedQuAD")
+def _counts(reference: Path, committed: Answers) -> str:
+    """Return how many claims there are, how many are decided where, and what stands beside them.
 
-
-def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:
-    """How many claims there are, how many are decided where, and how many comparisons stand beside
-    them.
+    Beside them stand comparisons with an interval and without a verdict.
     """
-    primary = [claim.name for claim in stated().values() if not claim.secondary]
-    counted = []
-    for data, rows in found.items():
-        asked = [rows[name] for name in primary if name in rows]
-        decided = sum(row["verdict"] in ("holds", "contradicted") for row in asked)
-        counted.append(f"{decided} of {len(asked)} on {WHERE[data]}")
-    tables = [
-        path
-        for of in DATA.values()
-        for path in (reference / of).glob("*/tables/*.csv")
-        if path.stem != "claims"
-    ]
-    explored = sum(
-        len(frame) for frame in map(pd.read_csv, tables) if {"low", "high"} <= set(frame)
-    )
+    primary = _primary_claims()
+    decided = []
+    for data, rows in committed.items():
+        verdicts = [rows[claim.name]["verdict"] for claim in primary if claim.name in rows]
+        n_decided = verdicts.count("holds") + verdicts.count("contradicted")
+        decided.append(f"{n_decided} of {len(verdicts)} on {WHERE[data]}")
     return _paragraph(
-        f"The kit states {len(primary)} primary claims. It decides {' and '.join(counted)}; the others are undecided. "
-        f"The same data sets give {explored:,} exploratory estimates, with individual 95 % intervals and no verdict."
+        f"The kit states {len(primary)} primary claims. It decides {' and '.join(decided)}; "
+        f"the others are undecided. The same data sets give {_n_exploratory(reference):,} "
+        "exploratory estimates, with individual 95 % intervals and no verdict."
     )
+
+
+def _n_exploratory(reference: Path) -> int:
+    """Return the number of rows with an interval in tables that are not of claims."""
+    n_rows = 0
+    for profile in DATA.values():
+        for path in (reference / profile).glob("*/tables/*.csv"):
+            if path.stem == "claims":
+                continue
+            table = pd.read_csv(path)
+            if "low" in table and "high" in table:
+                n_rows += len(table)
+    return n_rows
 
 
 def _gates() -> str:
-    """Which claims a system must earn by beating BM25 in domain, and which are judged without
-    that.
-    """
-    primary = [claim for claim in stated().values() if not claim.secondary]
-    gated = sum(claim.is_gated for claim in primary)
-    said = [
-        f"{gated} of the {len(primary)} primary claims have this gate (`gate` in claims.yaml). Without it are"
+    """Return which claims a system must earn by beating BM25 in domain, and which have no gate."""
+    primary = _primary_claims()
+    n_gated = sum(claim.is_gated for claim in primary)
+    lines = [
+        f"{n_gated} of the {len(primary)} primary claims have this gate (`gate` in claims.yaml). "
+        "Without it are"
     ]
-    reasons = {
-        "none: one system": "contrasts within one system",
-        "none: as published": "claims about BM25 itself",
-    }
-    for gate, words in reasons.items():
-        said += ["", f"{words}:", ""]
-        said += [
-            f"- {claim.sentence} ({claim.notebook[:2]})" for claim in primary if claim.gate == gate
-        ]
-    return "\n".join([*said, "", "and claims about no system that is trained."])
+    for gate, description in UNGATED.items():
+        items = [_item(claim) for claim in primary if claim.gate == gate]
+        lines += ["", f"{description}:", "", *items]
+    lines += ["", "and claims about no system that is trained."]
+    return "\n".join(lines)
 
 
 def _readings(reference: Path) -> str:
-    """Table 3 of Zhan et al. in both readings."""
+    """Return Table 3 of Zhan et al. in both readings: as the script counts, and as it says."""
     folder = reference / "small" / OVERLAP
-    share = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))[
-        "share_of_training_queries_with_labels"
-    ]
-    table = pd.read_csv(folder / "tables" / "label_overlap.csv").query("relevance_threshold == 1")
-    caption, script = (
-        part.set_index("test_set").loc[["dl19", "dl20"]] for _, part in table.groupby("min_shared")
-    )
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    share = metrics["share_of_training_queries_with_labels"]
+    table = pd.read_csv(folder / "tables" / "label_overlap.csv")
+    table = table[table["relevance_threshold"] == 1].set_index("test_set")
+    caption = table[table["min_shared"] == 1].loc[["dl19", "dl20"]]
+    script = table[table["min_shared"] == 2].loc[["dl19", "dl20"]]
     printed = script["published_percent"]
-    both = [
-        "{:.0f} and {:.0f} %".format(*column)
-        for column in (script["percent"], caption["percent"], printed)
-    ]
-    apart = [(reading["percent"] - printed).abs() for reading in (script, caption)]
-    nearer = {1.0: "the script's count is nearer", 0.0: "the caption's count is nearer"}
-    nearest = nearer.get((apart[0] < apart[1]).mean(), "a different count is nearer in each")
-    n, labelled = " and ".join(map(str, script["n_queries"])), f"{100 * share:.0f} %"
+    n_queries = " and ".join(map(str, script["n_queries"]))
     return _paragraph(
-        f"Zhan et al. report that {both[2]} of the DL 2019 and DL 2020 queries share relevant passages with training "
-        f"queries. We find {both[0]} with two shared passages or more, as the released script counts, and {both[1]} "
-        f"with one, as the caption says: {nearest}. These are shares of {n} queries and lower bounds, since we have "
-        f"the labels of {labelled} of the training queries (01)."
+        f"Zhan et al. report that {_percents(printed)} of the DL 2019 and DL 2020 queries share "
+        f"relevant passages with training queries. We find {_percents(script['percent'])} with "
+        "two shared passages or more, as the released script counts, and "
+        f"{_percents(caption['percent'])} with one, as the caption says: "
+        f"{_nearer_reading(script['percent'], caption['percent'], printed)}. These are shares of "
+        f"{n_queries} queries and lower bounds, since we have the labels of {100 * share:.0f} % "
+        "of the training queries (01)."
     )
 
 
-def _exposure(reference: Path, found: Mapping[str, Mapping]) -> str:
-    """How exposed negatives are where the loss was measured, and on MS MARCO."""
+def _percents(shares: pd.Series) -> str:
+    """Return the shares of two years in words."""
+    first, second = shares
+    return f"{first:.0f} and {second:.0f} %"
+
+
+def _nearer_reading(script: pd.Series, caption: pd.Series, printed: pd.Series) -> str:
+    """Return which count is nearer to what is published, over two years."""
+    is_script_nearer = (script - printed).abs() < (caption - printed).abs()
+    if is_script_nearer.all():
+        return "the script's count is nearer"
+    if is_script_nearer.any():
+        return "a different count is nearer in each"
+    return "the caption's count is nearer"
+
+
+def _exposure(reference: Path, committed: Answers) -> str:
+    """Return how exposed negatives are where the loss was measured, and on MS MARCO."""
     tables = reference / "small" / EXPOSURE / "tables"
-    seen = pd.read_csv(tables / "exposed_negatives.csv").query(
-        "negatives == 'random' and negative_passages == 'all'"
-    )
-    there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
-    arms = {name: row["verdict"] for name, row in found["worlds"].items()}
-    costs = arms.get("exposure-kind") == arms.get("exposure-other-kinds") == "holds"
-    by_kind = "In the worlds those of the left-out kind cost effectiveness, and exposed ones of other kinds do not. "
+    negatives = pd.read_csv(tables / "exposed_negatives.csv")
+    random = negatives.query("negatives == 'random' and negative_passages == 'all'")
+    on_ms_marco = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
+    in_worlds = committed["worlds"]
+    by_kind = ""
+    if _holds("exposure-kind", in_worlds) and _holds("exposure-other-kinds", in_worlds):
+        by_kind = (
+            "In the worlds those of the left-out kind cost effectiveness, and exposed ones of "
+            "other kinds do not. "
+        )
     return _paragraph(
-        f"On MedQuAD {100 * seen['exposed_negatives'].mean():.0f} % of the random negatives are exposed: relevant to "
-        f"a query outside the training set and to none inside (09). {by_kind * costs}How many passages of a held-out "
-        "kind MS MARCO has is not known. With a fifth of its queries held out, judged answers alone are "
-        f"{100 * there[0]:.1f} % of the random negatives and up to {100 * there.max():.1f} % of BM25's."
+        f"On MedQuAD {100 * random['exposed_negatives'].mean():.0f} % of the random negatives are "
+        "exposed: relevant to a query outside the training set and to none inside (09). "
+        f"{by_kind}How many passages of a held-out kind MS MARCO has is not known. With a fifth "
+        f"of its queries held out, judged answers alone are {100 * on_ms_marco[0]:.1f} % of the "
+        f"random negatives and up to {100 * on_ms_marco.max():.1f} % of BM25's."
     )
+
+
+def _holds(name: str, rows: Mapping[str, Row]) -> bool:
+    """Return whether a claim holds on a data set."""
+    return name in rows and rows[name]["verdict"] == "holds"
 
 
 def _mismatch(reference: Path) -> str:
-    """What dense retrieval loses in the development worlds, by their mismatch."""
+    """Return what dense retrieval loses in the development worlds, by their mismatch."""
     table = pd.read_csv(reference / "development" / "03_resttest" / "tables" / "mismatch.csv")
-    dense, bm25 = (table[table["model"] == name] for name in ("DR (base)", "BM25"))
+    dense = table[table["model"] == "DR (base)"]
+    bm25 = table[table["model"] == "BM25"]
     reported = inspect.signature(generate_mini).parameters["mismatch"].default
-    lines = ["| mismatch | dense retrieval | BM25 |", "|---|---|---|"]
-    for ours, theirs in zip(dense.itertuples(), bm25.itertuples(), strict=True):
-        both = [spelled(row.delta, row.low, row.high) for row in (ours, theirs)]
-        label = (
-            f"{ours.mismatch}, as in the reported worlds"
-            if ours.mismatch == reported
-            else ours.mismatch
-        )
-        lines.append(f"| {label} | {' | '.join(both)} |")
+    lines = _heading("mismatch", "dense retrieval", "BM25")
+    for dense_row, bm25_row in zip(dense.itertuples(), bm25.itertuples(), strict=True):
+        label = str(dense_row.mismatch)
+        if dense_row.mismatch == reported:
+            label += ", as in the reported worlds"
+        changes = [spelled(row.delta, row.low, row.high) for row in (dense_row, bm25_row)]
+        lines.append(_line([label, *changes]))
     return "\n".join(lines)
 
 
 def _paragraph(text: str) -> str:
-    """As wide as the text that people write beside it."""
+    """Return a text as wide as that which people write beside it."""
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> None:
+    """Write the figure and the generated parts of both pages."""
     root = repository_root()
-    if "sample" in sys.argv[1:]:
+    if "sample" in arguments:
         measure_sample(root)
-    tables = root / "outputs" / "reference"
-    draw(tables, root / FIGURE)
-    pages = {"README.md": readme(tables) | {"sample": sample(root)}, "RESULTS.md": results(tables)}
-    for name, blocks in pages.items():
+    reference = root / "outputs" / "reference"
+    draw(reference, root / FIGURE)
+    blocks_of_page = {
+        "README.md": readme(reference) | {"sample": sample(root)},
+        "RESULTS.md": results(reference),
+    }
+    for name, blocks in blocks_of_page.items():
         text = (root / name).read_text(encoding="utf-8")
         (root / name).write_text(filled(text, blocks), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

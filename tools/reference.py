@@ -1,5 +1,6 @@
-"""Makes the committed reference of a profile that is executed: `python -m tools.reference --profile
-mini`.
+"""Make the committed reference of a profile that is executed.
+
+`python -m tools.reference --profile mini`
 """
 
 import argparse
@@ -9,7 +10,7 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from interextra.site.repository import repository_root
@@ -23,87 +24,133 @@ from tools.verify import MEASURED, WITHHELD
 
 
 def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:
-    """Copy tables, figures, values, small cells and provenance of a finished profile to
-    outputs/reference/<profile>.
+    """Copy what a finished profile shows to outputs/reference/<profile>, and return this folder.
 
-    `from_reference`: of notebooks that were executed from the committed values; these and the cells
-    stay, and the provenance of the run that measured them, `measured.json`.
+    Tables, figures, values, small cells and provenance.
 
-    InputError: a tree with changes, or a notebook that is not executed with today's code,
-    parameters and collections.
+    Parameters
+    ----------
+    root : the repository.
+    profile : its name.
+    only : numbers or names of notebooks, with commas between them; "" for all.
+    from_reference : of notebooks that were executed from the committed values; these and the cells
+        stay, and the provenance of the run that measured them, `measured.json`.
+
+    Raises
+    ------
+    InputError
+        A tree with changes, or a notebook that is not executed with today's code, parameters and
+        collections.
     """
-    if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
+    commit = provenance.commit(root)
+    if "+changes" in commit or commit == "unknown":
         raise InputError(
             "the tree has changes that are not committed: a reference is made from one clean commit"
         )
-    store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
-    found = {
-        cell.name: cell for cell in planned(root, profile, only, from_reference=from_reference)
-    }
-    if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
-        how = f"interextra run --profile {profile}{' --from-reference' * from_reference}"
-        raise InputError(f"{stale}: not executed with today's code and collections; {how}")
-    left_out = shutil.ignore_patterns(
-        "*.svg", "*.pdf", *(f"{name}.*" for name in WITHHELD.get(profile, ()))
-    )
-    for name, notebook in found.items():
-        folder, into = store[notebook], target / name
-        record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-        if "+changes" in record["implementation"]["source"]["commit"]:
-            raise InputError(
-                f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again"
-            )
-        if not from_reference:
+    store = Store(root / "outputs" / "cells")
+    target = root / "outputs" / "reference" / profile
+    executed = planned(root, profile, only, from_reference=from_reference)
+    stale = [cell.name for cell in executed if not store.valid(cell)]
+    if stale:
+        command = f"interextra run --profile {profile}"
+        if from_reference:
+            command += " --from-reference"
+        raise InputError(
+            f"{offenders(stale)}: not executed with today's code and collections; {command}"
+        )
+    withheld = WITHHELD.get(profile, ())
+    for cell in executed:
+        _refuse_changed_tree(cell, store)
+        into = target / cell.name
+        if from_reference:
+            _keep_provenance(into)
+        else:
             shutil.rmtree(into, ignore_errors=True)
-        elif not (into / MEASURED).is_file():
-            os.replace(into / "provenance.json", into / MEASURED)
-        for part in ("tables", "figures"):
-            shutil.rmtree(into / part, ignore_errors=True)
-            if (folder / part).is_dir():  # worlds has no figures
-                shutil.copytree(folder / part, into / part, ignore=left_out)
-        for note in ("metrics.json", "provenance.json"):
-            shutil.copy(folder / note, into)
-        for place, run in ({} if from_reference else notebook.by_place).items():
-            pack(store[run], run.plan, store, into / place)
+        _copy_shown(store[cell], into, withheld)
+        if not from_reference:
+            for place, notebook in cell.by_place.items():
+                pack(store[notebook], notebook.plan, store, into / place)
     return target
 
 
-def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
-    """Copy the values of an executed notebook, and the files of its cells that travel, into one
-    archive.
+def _refuse_changed_tree(cell: Cell, store: Store) -> None:
+    """Refuse a notebook that was executed from a tree with changes."""
+    text = (store[cell] / "provenance.json").read_text(encoding="utf-8")
+    if "+changes" in json.loads(text)["implementation"]["source"]["commit"]:
+        raise InputError(
+            f"{cell.name} was executed from a tree with changes: remove its cell {cell.key}, "
+            "run again"
+        )
 
-    A cell without such files is an empty folder there: what the notebook made of it is among the
-    values.
+
+def _keep_provenance(folder: Path) -> None:
+    """Set aside the provenance of the run that measured the values, if it is not yet."""
+    if not (folder / MEASURED).is_file():
+        os.replace(folder / "provenance.json", folder / MEASURED)
+
+
+def _copy_shown(folder: Path, into: Path, withheld: Collection[str]) -> None:
+    """Copy tables, figures and notes of an executed notebook, without vector graphics."""
+    left_out = shutil.ignore_patterns("*.svg", "*.pdf", *(f"{name}.*" for name in withheld))
+    for part in ("tables", "figures"):
+        shutil.rmtree(into / part, ignore_errors=True)
+        if (folder / part).is_dir():  # worlds has no figures
+            shutil.copytree(folder / part, into / part, ignore=left_out)
+    for note in ("metrics.json", "provenance.json"):
+        shutil.copy(folder / note, into)
+
+
+def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
+    """Copy the values of an executed notebook, and pack the files of its cells that travel.
+
+    They come into one archive. A cell without such files is an empty folder there: what the
+    notebook made of it is among the values.
+
+    Parameters
+    ----------
+    folder : of the executed notebook.
+    cells : results that it was made from.
+    store : where they are.
+    into : a folder of the reference.
     """
     shutil.copytree(folder / VALUES, into / VALUES)
-    members: dict[str, Path | None] = {}
+    contents = {}
     for cell in cells:
-        members[f"{cell.identity}/"] = None
-        for path in filter(Path.is_file, store[cell].rglob("*")):
-            name = path.relative_to(store[cell]).as_posix()
-            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels)
-            if is_named and (name not in NOTES or name in cell.travels):
-                members[f"{cell.identity}/{name}"] = path
-    with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(members.items()):  # a ZipInfo has no date
-            archive.writestr(
-                zipfile.ZipInfo(name), path.read_bytes() if path else b"", zipfile.ZIP_DEFLATED, 9
-            )
+        contents[f"{cell.identity}/"] = b""
+        for name, path in _travelling(cell, store[cell]):
+            contents[f"{cell.identity}/{name}"] = path.read_bytes()
+    with zipfile.ZipFile(into / CELLS, "w") as archive:
+        for name, content in sorted(contents.items()):
+            member = zipfile.ZipInfo(name)  # without a date: the same bytes each time
+            archive.writestr(member, content, zipfile.ZIP_DEFLATED, 9)
+
+
+def _travelling(cell: Cell, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and path of the files of a cell that go into the reference."""
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        name = path.relative_to(folder).as_posix()
+        is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels)
+        if is_named and (name not in NOTES or name in cell.travels):
+            yield name, path
+
+
+def main() -> None:
+    """Make the reference that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--profile", default="mini")
+    parser.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
+    parser.add_argument(
+        "--from-reference", action="store_true", help="they were executed from the committed values"
+    )
+    args = parser.parse_args()
+    try:
+        target = make(repository_root(), args.profile, args.only, args.from_reference)
+    except InputError as error:
+        sys.exit(f"tools.reference: {error}")
+    print(os.path.relpath(target))
 
 
 if __name__ == "__main__":
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--profile", default="mini")
-    asked.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
-    asked.add_argument(
-        "--from-reference", action="store_true", help="they were executed from the committed values"
-    )
-    given = asked.parse_args()
-    try:
-        print(
-            os.path.relpath(
-                make(repository_root(), given.profile, given.only, given.from_reference)
-            )
-        )
-    except InputError as error:
-        sys.exit(f"tools.reference: {error}")
+    main()

@@ -1,5 +1,6 @@
-"""The committed reference, verified: from its values and from nothing (`tools/reference.py` makes
-it).
+"""Verify the committed reference, from its values and from nothing.
+
+`tools/reference.py` makes it.
 """
 
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from interextra.site.travel import CELLS
 from interextra.site.worlds import planned
 from interextra.store.errors import InputError, offenders
 
-# : Profile → tables and figures with texts of real queries, which are not ours to pass on: no part
+# Profile → tables and figures with texts of real queries, which are not ours to pass on: no part
 # of its reference.
 WITHHELD = {"small": ("duplicates", "passages_tsne", "passages_pca")}
 MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
@@ -25,149 +27,238 @@ MEASURED = "measured.json"  # provenance of the values, where the tables were ma
 # processor; on another kind to one that follows from none: there products of matrices round
 # differently
 ROUNDING = 1e-6
+PRINTED = 1e-9  # relative difference that is always allowed: a table holds 10 digits
 # share of a table's rows that may leave the reference's 95 % intervals on another kind of processor
 OUTSIDE = 0.05
+COLUMNS = ["notebook", "table", "rows", "largest_difference", "other_verdicts", "problem"]
+
+
+class Difference(NamedTuple):
+    """Largest relative difference of two tables' numbers, and what is wrong ("" for nothing)."""
+
+    largest: float
+    problem: str
 
 
 def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
-    """Run a profile in a folder of its own, from the committed values and then from an empty store,
-    and compare every table with the reference. One without values is compared with a run from
-    nothing only.
+    """Run a profile in a folder of its own, and compare every table with the reference.
 
-    Returns DataFrame[made_from, notebook, table, rows, largest_difference, other_verdicts,
-    problem]; no problem: it agrees. other_verdicts: of rows, on another kind of processor.
+    It is run from the committed values, and then from an empty store. A profile without values is
+    compared with a run from nothing only.
+
+    Parameters
+    ----------
+    root : the repository.
+    profile : its name.
+    only : numbers or names of notebooks, with commas between them; "" for all.
+
+    Returns
+    -------
+    DataFrame[made_from, notebook, table, rows, largest_difference, other_verdicts, problem]
+        No problem: it agrees. other_verdicts: number of rows, on another kind of processor.
+
+    Raises
+    ------
+    InputError
+        The reference lacks a notebook, or a run fails.
     """
-    house, reference = (
-        root / "outputs" / f"verify-{profile}",
-        root / "outputs" / "reference" / profile,
-    )
+    reference = root / "outputs" / "reference" / profile
     names = [cell.name for cell in planned(root, profile, only)]
-    if absent := [name for name in names if not (reference / name).is_dir()]:
+    absent = [name for name in names if not (reference / name).is_dir()]
+    if absent:
         raise InputError(
             f"outputs/reference/{profile} has no {offenders(absent)}: nothing to compare with"
         )
+    house = root / "outputs" / f"verify-{profile}"
+    _furnish(house, root, profile)
+    command = ["run", "--profile", profile, "--only", only]
+    measured = {}
+    if all(any((reference / name).rglob(CELLS)) for name in names):
+        _run(house, [*command, "--from-reference"])
+        measured["values"] = house / "outputs" / f"{profile}-from-reference"
+    _run(house, command)
+    measured["nothing"] = house / "outputs" / profile
+    withheld = WITHHELD.get(profile, ())
+    tables = {}
+    for made_from, folder in measured.items():
+        parts = [compared(name, reference, folder, withheld) for name in names]
+        tables[made_from] = pd.concat(parts)
+    table = pd.concat(tables, names=["made_from"])
+    return table.reset_index("made_from").reset_index(drop=True)
+
+
+def _furnish(house: Path, root: Path, profile: str) -> None:
+    """Make a folder anew with what a run of a profile needs."""
     shutil.rmtree(house, ignore_errors=True)
-    for part in ("notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"):
-        if (root / part).is_dir() and not (house / part).is_dir():
+    parts = {"notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"}
+    for part in parts:
+        if (root / part).is_dir():
             shutil.copytree(root / part, house / part)
-    command = [sys.executable, "-m", "interextra.cli", "run", "--profile", profile, "--only", only]
-    environment, parts = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}, {}
-    ways = (
-        {"values": "--from-reference"}
-        if all(any((reference / name).rglob(CELLS)) for name in names)
-        else {}
-    )
-    for way, option in (ways | {"nothing": ""}).items():
-        shutil.rmtree(house / "outputs" / "cells", ignore_errors=True)
-        if subprocess.run(
-            [*command, *filter(None, [option])], cwd=house, env=environment
-        ).returncode:
-            raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
-        measured = house / "outputs" / f"{profile}{option.removeprefix('-')}"
-        parts[way] = pd.concat(
-            compared(name, reference, measured, WITHHELD.get(profile, ())) for name in names
-        )
-    return pd.concat(parts, names=["made_from"]).reset_index("made_from").reset_index(drop=True)
+
+
+def _run(house: Path, arguments: list[str]) -> None:
+    """Run `interextra` in a folder, with an empty store."""
+    shutil.rmtree(house / "outputs" / "cells", ignore_errors=True)
+    command = [sys.executable, "-m", "interextra.cli", *arguments]
+    environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
+    if subprocess.run(command, cwd=house, env=environment).returncode:
+        raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
 
 
 def compared(
     name: str, reference: Path, measured: Path, withheld: Collection[str] = ()
 ) -> pd.DataFrame:
-    """The tables of one notebook beside those of the reference but for `withheld`, a row a table;
-    see `verify`.
+    """Return the tables of one notebook beside those of the reference, a row a table.
+
+    Parameters
+    ----------
+    name : of the notebook.
+    reference, measured : folders with a folder for each notebook.
+    withheld : tables that are left out.
+
+    Returns
+    -------
+    DataFrame[notebook, table, rows, largest_difference, other_verdicts, problem]
+        See `verify`.
     """
-    notes = [folder / name / "provenance.json" for folder in (reference, measured)]
-    records = [json.loads(note.read_text()) for note in notes]
-    made = [
-        json.loads(path.read_text())
-        for note in notes
-        if (path := note.with_name(MEASURED)).is_file()
-    ]
-    same_processor = (
-        len(
-            {
-                one["platform"]["hardware"]["processor"]
-                for one in (made or records[:1]) + records[1:]
-            }
-        )
-        == 1
-    )
-    untrained = set(records[0]["method"]["untrained tables"])
-    names = sorted(
-        {
-            path.stem
-            for folder in (reference, measured)
-            for path in folder.glob(f"{name}/tables/*.csv")
-        }
-    )
+    reference_folder = reference / name
+    measured_folder = measured / name
+    record = _read_json(reference_folder / "provenance.json")
+    untrained = set(record["method"]["untrained tables"])
+    is_same_processor = _processor(reference_folder) == _processor(measured_folder)
+    tables = set()
+    for folder in (reference_folder, measured_folder):
+        tables.update(path.stem for path in folder.glob("tables/*.csv"))
     rows = []
-    for table in [table for table in names if table not in withheld]:
-        paths = [folder / name / "tables" / f"{table}.csv" for folder in (reference, measured)]
-        pair = [pd.read_csv(path) if path.is_file() else pd.DataFrame() for path in paths]
-        exact = table in untrained
-        allowed = (0.0 if exact else ROUNDING) if same_processor else ROUNDING if exact else None
-        largest, problem = difference_of(*pair, allowed)
-        other = 0
-        if not problem and "verdict" in pair[0]:
-            other = int(
-                np.not_equal(*(frame["verdict"].astype(object).fillna("") for frame in pair)).sum()
-            )
-        rows.append((name, table, len(pair[1]), largest, other, problem))
-    columns = ["notebook", "table", "rows", "largest_difference", "other_verdicts", "problem"]
-    return pd.DataFrame(rows, columns=columns)
+    for table in sorted(tables.difference(withheld)):
+        old = _read_table(reference_folder, table)
+        new = _read_table(measured_folder, table)
+        allowed = _allowed(table in untrained, is_same_processor)
+        difference = difference_of(old, new, allowed)
+        n_verdicts = 0 if difference.problem else _n_other_verdicts(old, new)
+        rows.append((name, table, len(new), difference.largest, n_verdicts, difference.problem))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _read_json(path: Path) -> dict:
+    """Return what a file in JSON holds."""
+    return json.loads(path.read_text())
+
+
+def _processor(folder: Path) -> str:
+    """Return the kind of processor that measured the values of a notebook."""
+    note = folder / MEASURED
+    if not note.is_file():
+        note = folder / "provenance.json"
+    return _read_json(note)["platform"]["hardware"]["processor"]
+
+
+def _read_table(folder: Path, table: str) -> pd.DataFrame:
+    """Return a table of a notebook; an empty one if it is not there."""
+    path = folder / "tables" / f"{table}.csv"
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+
+def _n_other_verdicts(reference: pd.DataFrame, measured: pd.DataFrame) -> int:
+    """Return in how many rows two tables of one shape have another verdict."""
+    if "verdict" not in reference:
+        return 0
+    old = reference["verdict"].astype(object).fillna("")
+    new = measured["verdict"].astype(object).fillna("")
+    return int((old != new).sum())
+
+
+def _allowed(is_untrained: bool, is_same_processor: bool) -> float | None:
+    """Return the relative difference that the numbers of a table may have, see `difference_of`."""
+    if is_untrained:
+        return 0.0 if is_same_processor else ROUNDING
+    return ROUNDING if is_same_processor else None
 
 
 def difference_of(
     reference: pd.DataFrame, measured: pd.DataFrame, allowed: float | None
-) -> tuple[float, str]:
-    """Largest relative difference of two tables' numbers, and what is wrong ("" for nothing).
+) -> Difference:
+    """Return how far two tables are apart.
 
-    `allowed` is the relative difference that a number may have; None, for what is trained on
-    another kind of processor: at least 95 % of the numbers beside an interval (columns low and
-    high) must lie inside the reference's, and none farther from it than it is wide. Its other
-    numbers, and the verdicts that follow from them, are not judged.
+    Parameters
+    ----------
+    reference, measured : the tables.
+    allowed : relative difference that a number may have. None, for what is trained on another kind
+        of processor: at least 95 % of the numbers beside an interval (columns low and high) must
+        lie inside the reference's, and none farther from it than it is wide. Its other numbers, and
+        the verdicts that follow from them, are not judged.
     """
     if list(reference) != list(measured) or len(reference) != len(measured):
-        return float("nan"), f"columns or rows differ: {reference.shape} and {measured.shape}"
-    numbers = reference.select_dtypes("number").columns.intersection(
-        measured.select_dtypes("number").columns
-    )
-    for column in reference.columns.difference(numbers, sort=False):
-        unequal = reference[column].astype(str).fillna("") != measured[column].astype(str).fillna(
-            ""
-        )
-        if unequal.any() and (allowed is not None or column in ("model", "measure")):
-            first = unequal.idxmax()
-            return float(
-                "nan"
-            ), f"{column}, row {first + 1}: {reference[column][first]} ≠ {measured[column][first]}"
-    old, new = (frame[numbers].to_numpy(float) for frame in (reference, measured))
-    apart = np.abs(new - old)
-    relative = np.where(
-        np.isnan(old) & np.isnan(new), 0.0, apart / np.where(old == 0, 1.0, np.abs(old))
-    )
+        problem = f"columns or rows differ: {reference.shape} and {measured.shape}"
+        return Difference(float("nan"), problem)
+    numbers = _numbers(reference, measured)
+    texts = [column for column in reference if column not in numbers]
+    if allowed is None:
+        texts = [column for column in texts if column in ("model", "measure")]
+    problem = _other_text(reference[texts], measured[texts])
+    if problem:
+        return Difference(float("nan"), problem)
+    relative = _relative_differences(reference[numbers], measured[numbers])
     largest = float(relative.max(initial=0.0))
-    if allowed is None and {"low", "high"} <= set(numbers):
-        effect = numbers[numbers.get_loc("low") - 1]
-        inside = measured[effect].between(reference["low"], reference["high"]) | measured[
-            effect
-        ].eq(reference[effect])
-        outside = (~inside)[reference["low"].notna()]
-        low, high = reference["low"], reference["high"]
-        far = (measured[effect] - (low + high) / 2).abs() > 1.5 * (high - low)
-        if outside.sum() > OUTSIDE * len(outside) or far[outside[outside].index].any():
-            where = (
-                f"{effect}, row {outside.idxmax() + 1} and {outside.sum()} of {len(outside)} in all"
-            )
-            return largest, f"{where}: outside the reference's interval"
-    if allowed is not None and not largest <= max(
-        allowed, 1e-9
-    ):  # a table holds 10 digits; NaN is too large
-        row, column = np.unravel_index(
-            np.nanargmax(np.nan_to_num(relative, nan=np.inf)), relative.shape
-        )
-        return (
-            largest,
-            f"{numbers[column]}, row {row + 1}: {old[row, column]:.10g} ≠ {new[row, column]:.10g}",
-        )
-    return largest, ""
+    if allowed is not None:
+        # NaN is too large, too
+        if not largest <= max(allowed, PRINTED):
+            problem = _largest_difference(relative, reference[numbers], measured[numbers])
+    elif "low" in numbers and "high" in numbers:
+        effect = numbers[numbers.index("low") - 1]
+        problem = _outside(reference, measured, effect)
+    return Difference(largest, problem)
+
+
+def _numbers(reference: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+    """Return the columns that hold numbers in both tables."""
+    numbers = reference.select_dtypes("number").columns
+    return list(numbers.intersection(measured.select_dtypes("number").columns))
+
+
+def _other_text(reference: pd.DataFrame, measured: pd.DataFrame) -> str:
+    """Return the first text that differs between two tables; "" for none."""
+    for column in reference:
+        old = reference[column]
+        new = measured[column]
+        is_other = old.astype(str).fillna("") != new.astype(str).fillna("")
+        if is_other.any():
+            row = is_other.idxmax()
+            return f"{column}, row {row + 1}: {old[row]} ≠ {new[row]}"
+    return ""
+
+
+def _relative_differences(reference: pd.DataFrame, measured: pd.DataFrame) -> np.ndarray:
+    """Return the differences of numbers by the reference's; 0 where both are undefined."""
+    old = reference.to_numpy(float)
+    new = measured.to_numpy(float)
+    sizes = np.where(old == 0, 1.0, np.abs(old))
+    return np.where(np.isnan(old) & np.isnan(new), 0.0, np.abs(new - old) / sizes)
+
+
+def _largest_difference(
+    relative: np.ndarray, reference: pd.DataFrame, measured: pd.DataFrame
+) -> str:
+    """Return where two tables are farthest apart; undefined is farther than any number."""
+    place = np.nan_to_num(relative, nan=np.inf).argmax()
+    row, column = np.unravel_index(place, relative.shape)
+    old = reference.iloc[row, column]
+    new = measured.iloc[row, column]
+    return f"{reference.columns[column]}, row {row + 1}: {old:.10g} ≠ {new:.10g}"
+
+
+def _outside(reference: pd.DataFrame, measured: pd.DataFrame, effect: str) -> str:
+    """Return where too many effects lie outside the reference's intervals, or one too far."""
+    low = reference["low"]
+    high = reference["high"]
+    values = measured[effect]
+    is_inside = values.between(low, high) | values.eq(reference[effect])
+    is_outside = ~is_inside & low.notna()
+    is_far = (values - (low + high) / 2).abs() > 1.5 * (high - low)
+    n_intervals = low.notna().sum()
+    n_outside = is_outside.sum()
+    if n_outside <= OUTSIDE * n_intervals and not (is_far & is_outside).any():
+        return ""
+    row = is_outside.idxmax() + 1
+    where = f"{effect}, row {row} and {n_outside} of {n_intervals} in all"
+    return f"{where}: outside the reference's interval"

@@ -242,7 +242,7 @@ def _estimates(claim: Claim, rows: Rows) -> str:
     """Return the estimates of each data set, what is published, and the margin where it decides."""
     parts = []
     for data, row in rows.items():
-        name = _data_name(data, claim)
+        name = data_name(data, claim)
         parts.append(ESTIMATE.format(data=name, estimate=_estimate(row, claim)))
     if np.isfinite(claim.published):
         parts.append(PUBLISHED.format(value=published(claim)))
@@ -289,7 +289,7 @@ def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str,
     """
     names_by_units: dict[str, list[str]] = {}
     for data, row in rows.items():
-        name = _data_name(data, claim)
+        name = data_name(data, claim)
         if data in apart:
             name = INDIVIDUAL.format(data=name)
         names_by_units.setdefault(_over(row), []).append(name)
@@ -405,7 +405,7 @@ def page(tables: Tables) -> pd.DataFrame:
             "published": published(claim),
         }
         for data in asked:
-            name = _data_name(data, claim)
+            name = data_name(data, claim)
             line[name] = formatted(rows[data]) if data in rows else NONE
         line["conclusion"] = _with_untestable(conclusion(claim, rows), claim, rows)
         lines.append(line)
@@ -432,7 +432,7 @@ def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
     return [(claims[name], rows_of_claim) for name, rows_of_claim in rows.items()]
 
 
-def _data_name(data: str, claim: Claim) -> str:
+def data_name(data: str, claim: Claim) -> str:
     """Return the name of a data set in sentences and columns of a claim."""
     if data != "MedQuAD":
         return NAMED.get(data, data)
