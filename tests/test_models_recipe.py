@@ -357,3 +357,13 @@ def test_recipe_with_other_values_may_come_after_that_of_its_name():
     )  # whose own first pass is mini-dense as it is
     assert recipe.size == SIZES["tiny"]
     assert load_recipe("mini-dense{after: mini-dense}").after == "mini-dense"
+
+
+def test_a_recipe_that_another_one_needs_may_be_a_mapping_of_its_own_options():
+    as_mapping = load_recipe("mini-star", after={"recipe": "mini-dense", "steps": 2})
+    assert as_mapping == load_recipe("mini-star", after="mini-dense{steps: 2}")
+    nested = {"recipe": "mini-star", "after": {"recipe": "mini-dense", "steps": 2}, "steps": 2}
+    inner = load_recipe(load_recipe("mini-adore", after=nested).after)
+    assert inner.steps == 2 and load_recipe(inner.after).steps == 2
+    with pytest.raises(InputError, match="write {recipe: NAME, option: value}"):
+        load_recipe("mini-star", after={"steps": 2})

@@ -428,8 +428,12 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             f"{source}: architecture = {shortened(architecture)}: it is one of {', '.join(known)}"
         )
     options = known[architecture].Options
+    named = {}  # other recipes, given with options of their own
+    for option in _OTHER_RECIPES:
+        if isinstance(values.get(option), Mapping):
+            named[option] = recipe_name(values[option])
     try:
-        return options(**values)
+        return options(**{**values, **named})
     except ValidationError as error:
         messages = [_message(wrong, architecture, options) for wrong in error.errors()[:3]]
         raise InputError(f"{source}: {'; '.join(messages)}") from None
@@ -468,7 +472,9 @@ def changed(recipe: Recipe, **values: Any) -> Recipe:
 
 
 def recipe_name(entry: str | Mapping[str, Any]) -> str:
-    """Return how a recipe is named in other recipes and in keys: its name and its own options.
+    """Return how a recipe stands in other recipes and in keys: its name and its own options.
+
+    Those of a recipe's own `after`, `teacher` and `pair_teacher` may be mappings, too.
 
     Parameters
     ----------
@@ -486,5 +492,8 @@ def recipe_name(entry: str | Mapping[str, Any]) -> str:
     name = options.pop("recipe", None)
     if not isinstance(name, str) or not name:
         raise InputError(f"recipe {entry!r}: write {{recipe: NAME, option: value}}")
+    for option, value in options.items():
+        if option in _OTHER_RECIPES:
+            options[option] = recipe_name(value)
     written = yaml.safe_dump(options, default_flow_style=True, sort_keys=False, width=10**6)
     return name + written.strip() if options else name
