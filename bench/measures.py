@@ -43,20 +43,21 @@ class Search(NamedTuple):
     """What a search returns: `rows`, int32[n, DEPTH], are numbers of `doc_ids`."""
 
     query_ids: list[str]
-    doc_ids: list[str]
+    doc_ids: pa.Array
     rows: np.ndarray
     scores: np.ndarray
 
     def run(self) -> RunFile:
         """Return it as a run."""
-        return RunFile.from_arrays(self.query_ids, pa.array(self.doc_ids), self.rows, self.scores)
+        return RunFile.from_arrays(*self)
 
     def nested(self) -> Nested:
         """Return it as nested dicts."""
         run = {}
+        all_doc_ids = self.doc_ids.to_pylist()
         rankings = zip(self.query_ids, self.rows.tolist(), self.scores.tolist(), strict=True)
         for query_id, rows, scores in rankings:
-            doc_ids = [self.doc_ids[row] for row in rows]
+            doc_ids = [all_doc_ids[row] for row in rows]
             run[query_id] = dict(zip(doc_ids, scores, strict=True))
         return run
 
@@ -78,7 +79,7 @@ def made_up(n_queries: int) -> tuple[Search, pd.DataFrame]:
     missing = (rows[:, 0] + 1) % N_PASSAGES
     relevant = np.where(place < 200, rows[np.arange(n_queries), place], missing)
     qrels = pd.DataFrame({"query_id": query_ids, "doc_id": [doc_ids[row] for row in relevant]})
-    search = Search(query_ids, doc_ids, rows.astype(np.int32), scores)
+    search = Search(query_ids, pa.array(doc_ids), rows.astype(np.int32), scores)
     return search, qrels.assign(relevance=1)
 
 
@@ -131,7 +132,7 @@ def results_of_all(search: Search, table: pd.DataFrame) -> dict[str, tuple[float
         run.write_parquet(file)
         starts = {
             "ours, from a Run": lambda: run,
-            "ours, from arrays": search.run,
+            "ours, from search arrays": search.run,
             "ours, from Parquet": lambda: RunFile.read(file),
         }
         for name, start in starts.items():
