@@ -1,15 +1,17 @@
-"""Encode once and search in twenty ways, beside encoding twenty times; and the same neighbours as
-the libraries'.
+"""Encode once and search in twenty ways, beside encoding twenty times and the libraries' search.
 
-Vectors of the static model of `search.py`. Quantised search beside sentence-transformers'
-`semantic_search_faiss`, HNSW beside plain faiss: neighbours shared, seconds to build and to search,
-queries a second, bytes a passage. Run: python bench/indexes.py [--small] [--n 100000]
+The neighbours must be the libraries'. Vectors of the static model of `search.py`. Quantised search
+beside sentence-transformers' `semantic_search_faiss`, HNSW beside plain faiss: neighbours shared,
+seconds to build and to search, queries a second, bytes a passage. Run: python bench/indexes.py
+[--small] [--n 100000]
 """
 
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -20,120 +22,142 @@ from interextra.models.architectures.dense import Dense
 from interextra.models.recipe import load_recipe
 from interextra.models.search.indexes import BLOCK, Index, quantised_search
 
-EFFORTS = (16, 32, 64, 128)
-WAYS = [
+EFFORTS = (16, 32, 64, 128)  # efSearch of HNSW
+QUANTISED = [
     ("uint8", 2),
     ("uint8", 0),
     ("ubinary", 2),
     ("ubinary", 4),
     ("ubinary", 0),
 ]  # precision, rescore_multiplier
+RESCORED = 2  # rescore_multiplier of the library
 FACTORIES = ("SQfp16", "PCA16,Flat", "PQ16x4", "HNSW16,Flat", "HNSW32,Flat", "HNSW32_SQfp16")
+HEADINGS = f"{'index':24}{'build':>8}{'search':>8}{'queries/s':>10}{'bytes':>10}{'shared':>9}  with"
 
 
-def timed(work, *given, **named):
-    start = time.perf_counter()
-    return work(*given, **named), time.perf_counter() - start
+def timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Return the result of some work, and its seconds."""
+    begin = time.perf_counter()
+    result = work(*arguments)
+    return result, time.perf_counter() - begin
 
 
 def shared(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Share of the neighbours that both have."""
+    """Return the share of the neighbours that both have."""
     return float((ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean())
 
 
-def line(
-    name: str, build: float, search: float, n_queries: int, size: float, share: float, of: str
-) -> None:
-    speed = n_queries / search
-    print(
-        f"{name:24}{build:8.2f}{search:8.2f}{speed:10,.0f}{size:10.1f}{share:9.3f}  {of}",
-        flush=True,
-    )
-
-
 def library(vectors: np.ndarray, queries: np.ndarray, precision: str) -> np.ndarray:
-    codes = quantize_embeddings(vectors, precision)
-    options = {
-        "corpus_precision": precision,
-        "calibration_embeddings": vectors,
-        "rescore_multiplier": 2,
-    }
-    found, *_ = semantic_search_faiss(queries, corpus_embeddings=codes, top_k=K, **options)
-    return np.array([[hit["corpus_id"] for hit in hits] for hits in found])
+    """Return the neighbours that sentence-transformers finds among quantised vectors."""
+    rankings, *_ = semantic_search_faiss(
+        queries,
+        corpus_embeddings=quantize_embeddings(vectors, precision),
+        top_k=K,
+        corpus_precision=precision,
+        calibration_embeddings=vectors,
+        rescore_multiplier=RESCORED,
+    )
+    return np.array([[hit["corpus_id"] for hit in ranking] for ranking in rankings])
 
 
-def plain(vectors: np.ndarray, queries: np.ndarray, index: str) -> np.ndarray:
-    made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
-    for start in range(
-        0, len(vectors), BLOCK
-    ):  # as ours: faiss links the vectors of a call by their levels
-        made.add(vectors[start : start + BLOCK])
-    faiss.ParameterSpace().set_index_parameters(made, f"efSearch={EFFORTS[-1]}")
-    return made.search(queries, K)[1]
+def plain(vectors: np.ndarray, queries: np.ndarray, factory: str) -> np.ndarray:
+    """Return the neighbours that faiss finds."""
+    index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+    # as ours: faiss links the vectors of a call by their levels
+    for start in range(0, len(vectors), BLOCK):
+        index.add(vectors[start : start + BLOCK])
+    faiss.ParameterSpace().set_index_parameters(index, f"efSearch={EFFORTS[-1]}")
+    return index.search(queries, K)[1]
+
+
+class Comparison:
+    """Searches of the same vectors in many ways, a printed line each."""
+
+    def __init__(self, vectors: np.ndarray, queries: np.ndarray):
+        self.vectors = vectors
+        self.queries = queries
+        self.seconds = 0.0  # of all our ways
+        self.n_ways = 0
+        self.different: list[str] = []  # ways in which a library finds other neighbours
+        (self.exact, _), seconds = timed(Index(vectors, "Flat").search, queries, K)
+        self.line("Flat", 0.0, seconds, 4 * DIMENSION, 1.0, "exact")
+
+    def line(
+        self, name: str, build: float, search: float, size: float, share: float, other: str
+    ) -> None:
+        """Print what a way takes, and the neighbours that it shares with another one."""
+        speed = len(self.queries) / search
+        print(
+            f"{name:24}{build:8.2f}{search:8.2f}{speed:10,.0f}{size:10.1f}{share:9.3f}  {other}",
+            flush=True,
+        )
+
+    def compare_library(
+        self, name: str, way: str, build: float, search: float, size: float, share: float
+    ) -> None:
+        """Print what a library takes; note a way in which it finds other neighbours."""
+        self.line(f"  {name}", build, search, size, share, "ours")
+        if share < 1:
+            self.different.append(way)
+
+    def quantised(self, precision: str, rescored: int) -> None:
+        """Search quantised vectors."""
+        arguments = (self.vectors, self.queries, K, precision, rescored)
+        ((rows, _), n_bytes), seconds = timed(quantised_search, *arguments)
+        size = n_bytes / len(self.vectors)
+        share = shared(rows, self.exact)
+        self.line(f"{precision} {rescored}", 0.0, seconds, size, share, "exact")
+        self.seconds += seconds
+        self.n_ways += 1
+        if rescored == RESCORED:
+            theirs, seconds = timed(library, self.vectors, self.queries, precision)
+            share = shared(rows, theirs)
+            self.compare_library("semantic_search_faiss", precision, 0.0, seconds, size, share)
+
+    def indexed(self, factory: str) -> None:
+        """Search an index of faiss, HNSW with each effort."""
+        index, build = timed(Index, self.vectors, factory)
+        size = index.size / len(self.vectors)
+        self.seconds += build
+        is_hnsw = factory.startswith("HNSW")
+        efforts = [f"efSearch={effort}" for effort in EFFORTS] if is_hnsw else [""]
+        for effort in efforts:
+            (rows, _), seconds = timed(index.search, self.queries, K, effort)
+            name = f"{factory} {effort.removeprefix('efSearch=')}"
+            self.line(name, build, seconds, size, shared(rows, self.exact), "exact")
+            self.seconds += seconds
+            self.n_ways += 1
+        if is_hnsw:  # beside the last effort
+            theirs, seconds = timed(plain, self.vectors, self.queries, factory)
+            share = shared(rows, theirs)
+            self.compare_library("plain faiss", factory, seconds, seconds, size, share)
 
 
 def main(n: int) -> None:
+    """Print a line for each way; refuse neighbours that are not the libraries'."""
     faiss.omp_set_num_threads(1)  # as ours
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
-        write_collection(folder := Path(name) / "passages", n)
-        collection, model = (
-            open_collection(folder),
-            Dense(static_model(), load_recipe("mini-dense")),
-        )
+        folder = Path(name, "passages")
+        write_collection(folder, n)
+        model = Dense(static_model(), load_recipe("mini-dense"))
+        collection = open_collection(folder)
         vectors, encoding = timed(lambda: np.concatenate([*model.blocks(collection)]))
-        queries, seconds, ways = model.encode_queries(some_queries()), 0.0, 0
-        print(f"{n:,} passages, {len(queries)} queries, first {K}; encoding {encoding:.2f} s")
-        print(
-            f"{'index':24}{'build':>8}{'search':>8}{'queries/s':>10}{'bytes':>10}{'shared':>9}  with"
-        )
-        (exact, _), search = timed(Index(vectors, "Flat").search, queries, K)
-        line("Flat", 0.0, search, len(queries), 4 * DIMENSION, 1.0, "exact")
-        wrong = []
-        for precision, times in WAYS:
-            ((rows, _), size), search = timed(
-                quantised_search, vectors, queries, K, precision, times
-            )
-            line(
-                f"{precision} {times}",
-                0.0,
-                search,
-                len(queries),
-                size / n,
-                shared(rows, exact),
-                "exact",
-            )
-            seconds, ways = seconds + search, ways + 1
-            if times == 2:
-                theirs, both = timed(library, vectors, queries, precision)
-                share = shared(rows, theirs)
-                line("  semantic_search_faiss", 0.0, both, len(queries), size / n, share, "ours")
-                wrong += [precision] * (share < 1)
-        for factory in FACTORIES:
-            index, build = timed(Index, vectors, factory)
-            for effort in EFFORTS if factory.startswith("HNSW") else [0]:
-                given = f"efSearch={effort}" * bool(effort)
-                (rows, _), search = timed(index.search, queries, K, given)
-                line(
-                    f"{factory} {effort or ''}",
-                    build,
-                    search,
-                    len(queries),
-                    index.size / n,
-                    shared(rows, exact),
-                    "exact",
-                )
-                seconds, ways = seconds + search, ways + 1
-            seconds += build
-            if factory.startswith("HNSW"):
-                theirs, both = timed(plain, vectors, queries, factory)
-                share = shared(rows, theirs)
-                line("  plain faiss", both, both, len(queries), index.size / n, share, "ours")
-                wrong += [factory] * (share < 1)
-        print(
-            f"{ways} ways: encoded once {encoding + seconds:.1f} s, encoded each time {ways * encoding + seconds:.1f} s"
-        )
-        if wrong:
-            raise SystemExit(f"not the same neighbours: {', '.join(wrong)}")
+    queries = model.encode_queries(some_queries())
+    print(f"{n:,} passages, {len(queries)} queries, first {K}; encoding {encoding:.2f} s")
+    print(HEADINGS)
+    comparison = Comparison(vectors, queries)
+    for precision, rescored in QUANTISED:
+        comparison.quantised(precision, rescored)
+    for factory in FACTORIES:
+        comparison.indexed(factory)
+    n_ways = comparison.n_ways
+    seconds = comparison.seconds
+    print(
+        f"{n_ways} ways: encoded once {encoding + seconds:.1f} s, "
+        f"encoded each time {n_ways * encoding + seconds:.1f} s"
+    )
+    if comparison.different:
+        raise SystemExit(f"not the same neighbours: {', '.join(comparison.different)}")
 
 
 if __name__ == "__main__":
@@ -142,5 +166,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--n", type=int, default=100_000, help="passages")
     parser.add_argument("--small", action="store_true", help="2,000 passages: only whether it runs")
-    given = parser.parse_args()
-    main(2_000 if given.small else given.n)
+    args = parser.parse_args()
+    main(2_000 if args.small else args.n)
