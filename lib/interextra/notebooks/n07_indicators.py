@@ -155,16 +155,19 @@ def averaged(values: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
         Of `common_shifts`.
     """
     labels = [name for name in values if name not in ("left_out", "test_set", "trained", "value")]
-    each = values.groupby(labels, sort=False)["value"].mean().reset_index()
-    pooled = each[each["shift"].isin(together)].assign(shift=POOLED, stratum="")
-    pooled = pooled.groupby(labels, sort=False)["value"].mean().reset_index()
+    each = values.groupby(labels, sort=False, as_index=False)["value"].mean()
+    is_pooled = each["shift"].isin(together)
+    pooled = each[is_pooled].assign(shift=POOLED, stratum="")
+    pooled = pooled.groupby(labels, sort=False, as_index=False)["value"].mean()
     both = pd.concat([each, pooled], ignore_index=True)
     if "trained" not in values:
         return both
     # the models of a side and training count as one, whichever intervals of queries they stand on
-    names = both[["shift", "model", "side", "seed"]].astype(str).agg(" ".join, axis=1)
-    is_trained = values["trained"].ne("").groupby(values["model"]).any()
-    return both.assign(trained=names.where(both["model"].map(is_trained), ""))
+    trainings = both[["shift", "model", "side", "seed"]].astype(str)
+    names = trainings.agg(" ".join, axis=1)
+    trained_models = values.loc[values["trained"].ne(""), "model"]
+    is_trained = both["model"].isin(trained_models)
+    return both.assign(trained=names.where(is_trained, ""))
 
 
 def pairs(each: pd.DataFrame) -> pd.DataFrame:
@@ -202,10 +205,11 @@ def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     shift, query_id, R
     """
     dense = near[near["model"] == DENSE]
-    pooled = dense.assign(R=z_scores(dense["R"], [dense["shift"], dense["stratum"]]))
-    pooled = pooled[pooled["shift"].isin(together)].assign(shift=POOLED)
-    both = pd.concat([dense, pooled])
-    return both.groupby(["shift", "query_id"], sort=False)["R"].mean().reset_index()
+    cluster = [dense["shift"], dense["stratum"]]
+    standardised = dense.assign(R=z_scores(dense["R"], cluster))
+    is_pooled = dense["shift"].isin(together)
+    both = pd.concat([dense, standardised[is_pooled].assign(shift=POOLED)])
+    return both.groupby(["shift", "query_id"], sort=False, as_index=False)["R"].mean()
 
 
 def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
@@ -213,8 +217,9 @@ def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
 
     They are numbered from 1 for the farthest queries.
     """
-    interval_of = far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how))
-    return far.assign(bin=interval_of + 1)
+    of_shift = far.groupby("shift")["R"]
+    number = of_shift.transform(lambda r: bins(r, n_bins, how))
+    return far.assign(bin=number + 1)
 
 
 def delta_by_r(
@@ -244,7 +249,8 @@ def delta_by_r(
     (n_dropped).
     """
     wide = pairs(each)
-    single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
+    ratios = wide.assign(value=change_per_query(wide["in"], wide["out"]))
+    single = ratios.dropna(subset="value")
     parts = []
     for binning in BINNINGS:
         numbered = in_bins(far, n_bins, binning)
@@ -252,7 +258,8 @@ def delta_by_r(
         ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
         parts.append(table.merge(ends.reset_index()).assign(binning=binning))
     table = pd.concat(parts, ignore_index=True)
-    table["n_dropped"] = table["n_queries"] - table["n_kept"].fillna(0).astype(int)
+    n_kept = table["n_kept"].fillna(0).astype(int)
+    table["n_dropped"] = table["n_queries"] - n_kept
     columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped"]
     return table[[*SYSTEM, *columns, "delta", "low", "high", "n_trainings"]]
 
@@ -263,14 +270,16 @@ def _delta_by_bin(each: pd.DataFrame, single: pd.DataFrame, seed: int, n_boot: i
     `each`: both sides of the queries; `single`: their ratios.
     """
     by = [*SYSTEM, "bin"]
-    of_means = effects(each, by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot)
-    of_ratios = effects(single, by, seed=seed, n_boot=n_boot).rename(columns={"mean": "delta"})
+    draws = {"seed": seed, "n_boot": n_boot}
+    of_means = effects(each, by, "side", ("in", "out"), "delta", **draws)
+    of_ratios = effects(single, by, **draws).rename(columns={"mean": "delta"})
     counts = pd.DataFrame(of_means[[*by, "n_queries", "n_trainings"]])
     parts = []
     for averaging, table in (("ratio of means", of_means), ("mean of ratios", of_ratios)):
         kept = table[[*by, "n_queries", "delta", "low", "high"]]
         kept = kept.rename(columns={"n_queries": "n_kept"})
-        parts.append(counts.merge(kept, how="left", on=by).assign(averaging=averaging))
+        both = counts.merge(kept, how="left", on=by)
+        parts.append(both.assign(averaging=averaging))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -374,7 +383,8 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     for key, part in numbered.groupby(["model", "measure"], sort=False):
         farthest = part[part["bin"] == part["bin"].min()]
         nearest = part[part["bin"] == part["bin"].max()]
-        far, near = stats.iqr(farthest["delta"]), stats.iqr(nearest["delta"])
+        far = stats.iqr(farthest["delta"])
+        near = stats.iqr(nearest["delta"])
         drawn = _resampled_iqr(farthest, w) - _resampled_iqr(nearest, w)
         rows.append((*key, far, near, far - near, *interval(drawn)))
     columns = ["model", "measure", "farthest", "nearest", "difference", "low", "high"]
@@ -385,4 +395,8 @@ def _resampled_iqr(queries: pd.DataFrame, w: pd.DataFrame) -> np.ndarray:
     """Return the interquartile range of delta in each draw; NaN where it misses all queries."""
     counts = w.loc[queries["query_id"]].to_numpy(int).T  # [n_boot, queries]
     delta = queries["delta"].to_numpy()
-    return np.array([stats.iqr(np.repeat(delta, n)) if n.any() else np.nan for n in counts])
+    drawn = np.full(len(counts), np.nan)
+    for at, often in enumerate(counts):
+        if often.any():
+            drawn[at] = stats.iqr(np.repeat(delta, often))
+    return drawn

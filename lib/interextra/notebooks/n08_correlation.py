@@ -324,7 +324,8 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
     theirs = theirs.assign(method=BM25, n_train=0, regime="", seed=0)
     by = [*LABELS, "collection", "measure"]
     values = pd.concat([outside, theirs])
-    of_parts = values.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
+    parts = values.groupby([*by, "part"], sort=False)
+    of_parts = parts["value"].agg(["mean", "size"])
     collections = of_parts.groupby(by, sort=False)
     means = collections.agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
     is_bm25 = means["method"] == BM25
@@ -408,8 +409,8 @@ def points(
     each = _mean(_in_one_order(parts), ["collection", *POINT])
     mean = _mean(each[each["collection"] != IN_DOMAIN], POINT)
     table = pd.concat([each, mean.assign(collection=ALL)])
-    unit = table["method"].mask(table["method"].isin(lineage), "lineage")
-    return table.assign(unit=unit)
+    is_lineage = table["method"].isin(lineage)
+    return table.assign(unit=table["method"].mask(is_lineage, "lineage"))
 
 
 def _in_one_order(parts: Effects) -> Effects:
@@ -442,8 +443,9 @@ def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
     rival = effects(bm25, [], seed=seed, n_boot=n_boot)
     table = pd.DataFrame(inside).melt(POINT, list(SIDES), "regime", "lead")
     lead = table["lead"] - rival["mean"].item()
-    drawn = np.concatenate([inside.drawn(side) for side in SIDES.values()]) - rival.drawn()
-    return table.assign(lead=lead, lead_low=[interval(row)[0] for row in drawn])
+    drawn = np.concatenate([inside.drawn(side) for side in SIDES.values()])
+    lead_low = [interval(row)[0] for row in drawn - rival.drawn()]
+    return table.assign(lead=lead, lead_low=lead_low)
 
 
 def correlated(
@@ -477,10 +479,11 @@ def correlated(
     outside = points[points["collection"] == where]
     unit = inside["unit"]
     once = np.ones((1, len(unit)))
-    value = float(correlations(inside[regime], outside[regime], once, method, within)[0])
+    [value] = correlations(inside[regime], outside[regime], once, method, within).tolist()
     side = SIDES[regime]
     x, y = (np.ascontiguousarray(part.drawn(side).T) for part in (inside, outside))
-    draws = correlations(x, y, drawn_groups(unit, seed, len(x)), method, within)
+    counts = drawn_groups(unit, seed, len(x))
+    draws = correlations(x, y, counts, method, within)
     return value, stretched_z(draws, value, unit.nunique())
 
 
@@ -504,7 +507,8 @@ def table_5(points: Effects, seed: int) -> Effects:
         rows.append(row)
         drawn.append(draws)
     table = pd.DataFrame(rows)
-    by_statistic = table[table["collection"] != ALL].groupby("statistic")["p_value"]
+    single = table[table["collection"] != ALL]
+    by_statistic = single.groupby("statistic")["p_value"]
     table["p_holm"] = by_statistic.transform(lambda p: holm(p))
     by = ["collection", "statistic"]
     return Effects.of(table, by, list(published.ENDS), *zip(*drawn, strict=True))
@@ -526,7 +530,9 @@ def _prediction(
         row[column] = value
         row[low], row[high] = ends_of(draws)
     row["p_value"] = _p_value(inside, outside, method, within)
-    return row | {"p_holm": np.nan, "n_models": len(inside)}, [inter[1], extra[1], difference[1]]
+    row["p_holm"] = np.nan
+    row["n_models"] = len(inside)
+    return row, [inter[1], extra[1], difference[1]]
 
 
 def _p_value(inside: Effects, outside: Effects, method: str, within: Sequence | None) -> float:
@@ -554,7 +560,8 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
     drawn = np.concatenate([mean.drawn(side) for side in SIDES.values()])
     is_undefined = ~np.isfinite(drawn).all(axis=0)
     if 0 < is_undefined.mean() <= 0.01:
-        drawn[:, is_undefined] = drawn[:, ~is_undefined][:, : is_undefined.sum()]
+        known = drawn[:, ~is_undefined]
+        drawn[:, is_undefined] = known[:, : is_undefined.sum()]
     both = both.assign(measure=measure, **counts)
     return Effects.of(both, ["statistic", "regime"], ["estimate"], drawn)
 
@@ -586,9 +593,11 @@ def dependent(
     """
     sides = [side for pair in pairs for side in pair]
     once = np.ones((1, len(sides[0])))
-    matrix = np.empty((len(sides), len(sides)))
-    for (i, one), (j, other) in itertools.product(enumerate(sides), repeat=2):
-        matrix[i, j] = correlations(one, other, once, method, within)[0]
+    pairwise = [
+        correlations(one, other, once, method, within)
+        for one, other in itertools.product(sides, repeat=2)
+    ]
+    matrix = np.reshape(pairwise, (len(sides), len(sides)))
     n = len(sides[0])
     if within is not None:
         n -= len(set(within)) - 1

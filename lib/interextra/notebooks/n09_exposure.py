@@ -333,8 +333,9 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
     answers = data.passages.rows(qrels["doc_id"].tolist())
     rows = []
     for name in shift.names:
-        is_exposed = pd.Series(_exposed(shift, name, data, store)[answers], qrels["query_id"])
-        all_exposed = is_exposed.groupby(level=0).all()
+        is_exposed = _exposed(shift, name, data, store)
+        of_answers = pd.Series(is_exposed[answers], qrels["query_id"])
+        all_exposed = of_answers.groupby(level=0).all()
         side = np.where(all_exposed.index.map(cluster) == name, "out", "in")
         for which, part in all_exposed.groupby(side):
             rows.append((name, which, part.mean(), len(part)))
@@ -474,7 +475,9 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
         columns = {"query_id": query_ids, "measure": "RR@10", "value": value}
         parts.append(pd.DataFrame(columns | row | {"trained": trained_behind(cell)}))
     table = pd.concat(parts, ignore_index=True)
-    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
+    table["unit"] = table["query_id"].map(unit)
+    table["stratum"] = table["query_id"].map(cluster)
+    return table
 
 
 def _values_by_offset(
@@ -523,4 +526,5 @@ def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray
     np.maximum.at(best, query[relevant], scores[relevant])
     is_above = (scores >= best[query]) & ~relevant
     rank = np.bincount(query, is_above) + 1
-    return np.where(np.isfinite(best) & (rank <= 10), 1 / rank, 0.0)
+    is_found = np.isfinite(best) & (rank <= 10)
+    return np.where(is_found, 1 / rank, 0.0)

@@ -160,10 +160,12 @@ def _rankings(
 ) -> list[tuple[str, Ranking]]:
     """Return (label, ranking) of all systems on one training set with one seed."""
     queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
-    models = {label: hybrid.any_model_of(made, train, seed) for label, made in recipes.items()}
-    bm25 = Run(model=models.pop(BM25), queries=queries, depth=p.depth)
+    bm25 = plans.run_of(p, recipes[BM25], train, seed, queries)
     exact = {}
-    for label, model in models.items():
+    for label, recipe in recipes.items():
+        if label == BM25:
+            continue
+        model = hybrid.any_model_of(recipe, train, seed)
         encoded = Encoded(model=model, source=queries[0].source)
         exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
     judge = hybrid.any_model_of(reranker, train, seed)
@@ -421,9 +423,10 @@ def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
     for name in ("score", "signal"):
         by_query = frame.groupby("query_id")[name]
         low, high = by_query.transform("min"), by_query.transform("max")
-        frame[name] = (frame[name] - low) / (high - low).where(high > low, 1.0)
-    mixed = (1 - weight) * frame["score"] + weight * frame["signal"]
-    return RunFile.from_frame(frame.assign(score=mixed))
+        width = (high - low).where(high > low, 1.0)
+        frame[name] = (frame[name] - low) / width
+    frame["score"] = (1 - weight) * frame["score"] + weight * frame["signal"]
+    return RunFile.from_frame(frame)
 
 
 def guarded(

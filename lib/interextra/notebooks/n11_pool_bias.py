@@ -106,9 +106,9 @@ def _runs_of_files(p: Parameters, qrels: dict[str, str]) -> list[Row]:
     """Return rows of the run files; InputError where a file, or the qrels of a run, are missing."""
     rows = []
     for entry in p.runs:
-        row = dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True))
-        row["path"] = with_data_folder(row["path"])
-        rows.append(row)
+        *labels, path = plans.fields(entry, *RUN, "file")
+        row = dict(zip(RUN, labels, strict=True))
+        rows.append(row | {"path": with_data_folder(path)})
     paths = [*qrels.values(), *(row["path"] for row in rows)]
     missing = [path for path in paths if not Path(path).is_file()]
     if missing:
@@ -136,7 +136,8 @@ def _runs_of_systems(p: Parameters) -> list[Row]:
 
 def _refuse(runs: pd.DataFrame) -> None:
     """Raise an InputError for a repeated system, and where nothing can be compared."""
-    repeated = runs[runs.duplicated(["test_set", "system"])]["system"].tolist()
+    is_repeated = runs.duplicated(["test_set", "system"])
+    repeated = runs.loc[is_repeated, "system"].tolist()
     if repeated:
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
     families = runs.groupby("test_set")["family"].agg(set)
@@ -303,7 +304,8 @@ class Judged:
             given_back = missing.iloc[order].groupby("query_id").head(number)
             qrels = pd.concat([kept, given_back], ignore_index=True)
             # others count as if unjudged
-            qrels = qrels[(qrels["relevance"] > 0) | ~qrels.duplicated("query_id")]
+            is_first = ~qrels.duplicated("query_id")
+            qrels = qrels[(qrels["relevance"] > 0) | is_first]
             for side in (family, BM25):
                 means[number, side, draw, name] = self._mean(name, side, qrels)
         labels = ["per_topic", "family", "seed", "test_set", "query_id"]
@@ -343,7 +345,7 @@ def by_family(values: pd.DataFrame) -> pd.DataFrame:
     judged_by, family, measure, query_id, value
     """
     by = ["judged_by", "family", "measure", "query_id"]
-    return values.groupby(by, sort=False)["value"].mean().reset_index()
+    return values.groupby(by, sort=False, as_index=False)["value"].mean()
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
@@ -363,7 +365,8 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     smaller = differences[~is_by_all].rename(columns={"first": "system"})
     by_all = differences[is_by_all].set_index("first").loc[smaller["system"]]
     by_all = by_all.set_index(smaller.index)
-    flipped = np.sign(smaller["difference"]) * np.sign(by_all["difference"]) < 0
+    signs = np.sign(smaller["difference"]) * np.sign(by_all["difference"])
+    flipped = signs < 0
     is_sure = flipped & _excludes_0(smaller) & _excludes_0(by_all)
     table = smaller.assign(by_all=by_all["difference"], flipped=flipped, is_sure=is_sure)
     columns = ["by_all", "difference", "low", "high", "flipped", "is_sure"]
@@ -393,8 +396,10 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
     rows = []
     for measure, part in means.groupby("measure", sort=False):
         by_all = part[part["judged_by"] == ALL].set_index("system")
-        for name, smaller in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
-            tau = _tau_of_orders(by_all, smaller.set_index("system").loc[by_all.index], seed)
+        others = part[part["judged_by"] != ALL]
+        for name, smaller in others.groupby("judged_by", sort=False):
+            by_smaller = smaller.set_index("system").loc[by_all.index]
+            tau = _tau_of_orders(by_all, by_smaller, seed)
             rows.append((name, measure, *tau, len(by_all)))
     columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
     return pd.DataFrame(rows, columns=columns)
@@ -420,8 +425,11 @@ def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
     """
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
-    names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]
-    table = pd.DataFrame(names, columns=["test_set", "query_id"]).assign(cosine=cosine)
+    names = []
+    for queries in plan.vectors.test:
+        names += [(queries.name, query_id) for query_id in queries.ids(store)]
+    table = pd.DataFrame(names, columns=["test_set", "query_id"])
+    table["cosine"] = cosine
     median = table.groupby("test_set")["cosine"].transform("median")
     table["is_near"] = table["cosine"] > median
     return _with_test_set_in_query_id(table).drop(columns="test_set")

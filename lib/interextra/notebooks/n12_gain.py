@@ -125,7 +125,8 @@ def plan(p: Parameters) -> plans.Plan:
         raise InputError(
             "parameters 'train_size' and 'train_limit': give a number and 0: the sets have one size"
         )
-    pool, test = plans.training_queries(p), plans.test_queries(p, p.test_splits)
+    pool = plans.training_queries(p)
+    test = plans.test_queries(p, p.test_splits)
     shift = plans.one_shift(p)
     vectors = Vectors(encoder=p.encoder, train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
@@ -227,14 +228,17 @@ def parts_of(means: Effects) -> pd.DataFrame:
     share: of the whole gain, undefined where this is 0.
     """
     parts = means.contrast("condition", list(PARTS.values()))
-    whole = parts[parts["first"].eq(RANDOM) & parts["second"].eq(BASE)]
+    is_whole = parts["first"].eq(RANDOM) & parts["second"].eq(BASE)
+    whole = parts[is_whole]
     row_of_whole = pd.Index(whole["measure"]).get_indexer(parts["measure"])
     drawn = ratio(parts.drawn(), whole.drawn()[row_of_whole])
     ends = pd.DataFrame([interval(row) for row in drawn], columns=["share_low", "share_high"])
     table = pd.DataFrame(parts).join(ends)
-    table["share"] = ratio(table["difference"], whole["difference"].to_numpy()[row_of_whole])
+    whole_gain = whole["difference"].to_numpy()[row_of_whole]
+    table["share"] = ratio(table["difference"], whole_gain)
     name_of = {conditions: part for part, conditions in PARTS.items()}
-    table["part"] = [name_of[pair] for pair in zip(table["first"], table["second"], strict=True)]
+    pairs = zip(table["first"], table["second"], strict=True)
+    table["part"] = [name_of[pair] for pair in pairs]
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
     return table[[*columns, "share", "share_low", "share_high"]]
 
@@ -245,12 +249,13 @@ def minus(values: pd.DataFrame, rivals: Sequence[str]) -> pd.DataFrame:
     A lead, of the system `A minus B`, is its value less that of one of the rivals.
     """
     by = ["system", "measure", "query_id"]
-    means = values.groupby(by, sort=False)["value"].mean().reset_index()
+    means = values.groupby(by, sort=False, as_index=False)["value"].mean()
     parts = [means]
     for rival in rivals:
         is_rival = means["system"] == rival
-        other = means[is_rival].drop(columns="system")
-        leads = means[~is_rival].merge(other, on=by[1:], suffixes=("", "_rival"))
+        of_rival = means[is_rival].drop(columns="system")
+        others = means[~is_rival]
+        leads = others.merge(of_rival, on=["measure", "query_id"], suffixes=("", "_rival"))
         leads["system"] += f" minus {rival}"
         leads["value"] -= leads["value_rival"]
         parts.append(leads.drop(columns="value_rival"))
@@ -281,10 +286,12 @@ def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
     differences = pd.DataFrame(contrasts).assign(detects=detects)
     sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean")
     sides = sides.reset_index().rename(columns={True: "near", False: "far"})
-    table = sides.merge(differences[[*key, "difference", "low", "high", "detects"]], on=key)
+    columns = ["difference", "low", "high", "detects"]
+    table = sides.merge(differences[[*key, *columns]], on=key)
     # of a lead, the loss is a share of what the system itself has
     system = table["system"].str.split(" minus ").str[0]
-    own_sides = table[key].assign(system=system).merge(sides, how="left", on=key)
+    own_key = table[key].assign(system=system)
+    own_sides = own_key.merge(sides, how="left", on=key)
     share = ratio(table["detects"], loss * own_sides["near"])
     needed = 2 * means["n_queries"].max() * share**2
     return table.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
@@ -309,7 +316,8 @@ def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         return pd.DataFrame(columns=["system", "measure", "query_id", "value"]), pd.DataFrame()
     near = pd.read_parquet(folder / "distances.parquet")
     values = pd.read_parquet(folder / "by_pool.parquet")
-    is_kept = (values["judged_by"] == pool_bias.ALL) & (values["measure"] == pool_bias.FIRST)
+    is_kept = values["judged_by"] == pool_bias.ALL
+    is_kept &= values["measure"] == pool_bias.FIRST
     is_kept &= values["query_id"].isin(near["query_id"])
     families = pool_bias.by_family(values[is_kept])
     return families.rename(columns={"family": "system"}), near
