@@ -18,7 +18,7 @@ from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
 from interextra.models.search.vectors import GivenFile
 from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.splits.shift import Shift
-from interextra.store import schedule
+from interextra.store import schedule, workers
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
 
@@ -264,13 +264,14 @@ def test_a_price_within_a_price_ends_only_itself(monkeypatch, tmp_path):
 def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
     for number in range(3):
         (tmp_path / "gpus" / f"0000:0{number}").mkdir(parents=True)
-    monkeypatch.setattr(schedule, "GPUS", tmp_path / "gpus")
+    for module in (schedule, workers):
+        monkeypatch.setattr(module, "GPUS", tmp_path / "gpus")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    store, cells, workers = Store(tmp_path / "cells"), [Visible(n=n) for n in range(16)], set()
+    store, cells, numbers = Store(tmp_path / "cells"), [Visible(n=n) for n in range(16)], set()
     schedule.build_all(
-        store, cells, watch=lambda running, ended: workers.update(job.worker for job in running)
+        store, cells, watch=lambda running, ended: numbers.update(job.worker for job in running)
     )
-    assert workers == {1, 2, 3}
+    assert numbers == {1, 2, 3}
     assert {(store[cell] / "answer.txt").read_text() for cell in cells} <= {"0", "1", "2"}
 
 

@@ -105,8 +105,8 @@ def _bootstrapped(
 ) -> pd.Series:
     """Return the mean nDCG@k over draws, by query_id, of the rankings with unjudged passages."""
     random = np.random.default_rng(seed)
-    judged_gains = qrels["relevance"].clip(lower=0)
-    judged_gains = judged_gains.groupby(qrels["query_id"])
+    judged_gains = qrels.assign(relevance=qrels["relevance"].clip(lower=0))
+    judged_gains = judged_gains.groupby("query_id")["relevance"]
     means = {}
     for query_id, ranking in incomplete.groupby("query_id"):
         gains = ranking["relevance"].to_numpy(float).clip(min=0)
