@@ -3,7 +3,7 @@
 Sizes are shares of what it has, splits and kinds those that it has.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,11 +11,15 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.data.load import open_collection
 from interextra.data.msmarco import QuerySets
-from interextra.data.queries import Source
+from interextra.data.queries import Queries, Source
 from interextra.notebooks.parameters import Entry
-from interextra.notebooks.plans import named_shift
+from interextra.notebooks.plans import NamedShift, named_shift
 from interextra.splits import attributes
 from interextra.store import InputError
+
+AnyCollection = Collection | QuerySets
+Values = Mapping[str, Any]  # of parameters, by name
+ShiftSizes = Mapping[str, int]  # n_test and train_size of a shift
 
 SIZES = (
     "sizes",
@@ -32,10 +36,11 @@ SIZES = (
 )
 SPLITS = ("test_splits", "resttest_splits", "graded_splits", "draw_splits")
 KNOWN_OF_WORLDS = ("truth", "complete")  # what only a generated world knows
+DIVIDING = ("k", "shift", "shifts")  # of notebooks that divide the queries of all splits
 QUERIES_OF_A_BUCKET = 12  # test queries of a bucket or kind, at least
 
 
-def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def fitted(p: Values, own: str, given: Values) -> dict[str, Any]:
     """Return what of a profile's parameters becomes another value on another collection.
 
     Sizes keep their share of the training queries where there are fewer; splits are those that are
@@ -59,34 +64,52 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     is_world = spec.split(":")[0] == "mini"  # one like that of the profile
     if is_world or not Source.of(spec).fingerprint:  # or only priced, not here yet
         return {}
-    data = open_collection(spec)
+    changes = _changes(p, own)
+    free = p.keys() - given.keys()
+    return {name: value for name, value in changes.items() if name in free and value != p[name]}
+
+
+def _changes(p: Values, own: str) -> dict[str, Any]:
+    """Return what parameters become on their collection, those that the user set among them."""
+    data = open_collection(p["collection"])
     train_split = p.get("train_split", "train")
-    changes: dict[str, Any] = {name: False for name in KNOWN_OF_WORLDS if name in p}
-    test_splits = _test_splits(data, spec, train_split)
+    changes: dict[str, Any] = dict.fromkeys(KNOWN_OF_WORLDS, False)
+    changes |= _fitted_splits(p, data, train_split)
+    share = _share_of_training(p["collection"], train_split, own)
+    changes |= _fitted_sizes(p, share)
+    if "k" in p:
+        changes["k"] = _fitted_k(p["k"], data, changes)
+    sizes = {name: changes.get(name, 0) for name in ("n_test", "train_size")}
+    queries = data.queries(train_split)
+    if "shift" in p:
+        changes["shift"] = _fitted_shift(p["shift"], queries, sizes)
+    if "shifts" in p:
+        changes["shifts"] = _fitted_shifts(p["shifts"], queries, share, sizes)
+    return changes
+
+
+def _fitted_splits(p: Values, data: AnyCollection, train_split: str) -> dict[str, list[str]]:
+    """Return the splits among the parameters that are there, those of the gate with no other use.
+
+    InputError for one with too few queries to train on or to measure.
+    """
+    test_splits = _test_splits(data, p["collection"], train_split)
+    changes = {}
     for name in SPLITS:
         if name in p:
             there = [split for split in p[name] if split in data.splits]
             changes[name] = there or test_splits[:1]
-    measuring = {train_split}.union(*(changes.get(name, []) for name in SPLITS))
+    used = {train_split}.union(*changes.values())
     if len(data.passages):  # queries alone have no judgements to learn from
-        _refuse_few_queries(p, data, spec, train_split, measuring)
+        for split in sorted(used):
+            _refuse_few_queries(p, data, split, is_training=split == train_split)
     if "gate_splits" in p:
-        free = [split for split in p["gate_splits"] if split not in measuring]
-        changes["gate_splits"] = [split for split in free if split in data.splits]
-    n_train, n_train_of_own = _n_trainable(data, train_split), _n_queries(own)
-    share = min(1.0, n_train / n_train_of_own)
-    changes |= _fitted_sizes(p, share)
-    if "k" in p:
-        measured = changes.get("resttest_splits", changes.get("test_splits", test_splits))
-        n_queries = sum(len(data.query_ids(split)) for split in measured)
-        changes["k"] = max(2, min(p["k"], n_queries // QUERIES_OF_A_BUCKET))
-    changes |= _fitted_shifts(p, data.queries(train_split), share, changes)
-    return {
-        name: value for name, value in changes.items() if name not in given and value != p[name]
-    }
+        unused = set(data.splits) - used
+        changes["gate_splits"] = [split for split in p["gate_splits"] if split in unused]
+    return changes
 
 
-def _test_splits(data: Collection | QuerySets, spec: str, train_split: str) -> list[str]:
+def _test_splits(data: AnyCollection, spec: str, train_split: str) -> list[str]:
     """Return the splits that can measure: all but train and dev, or else all but train."""
     if train_split not in data.splits:
         raise InputError(
@@ -100,51 +123,37 @@ def _test_splits(data: Collection | QuerySets, spec: str, train_split: str) -> l
     return [split for split in others if split != "dev"] or others
 
 
-def _refuse_few_queries(
-    p: Mapping[str, Any],
-    data: Collection | QuerySets,
-    spec: str,
-    train_split: str,
-    splits: Iterable[str],
-) -> None:
+def _refuse_few_queries(p: Values, data: AnyCollection, split: str, is_training: bool) -> None:
     """Raise an InputError for a split with fewer judged queries than the notebook divides."""
-    for split in sorted(splits):
-        is_divided = p.keys() & {"k", "shift", "shifts"}
-        is_resampled = split == train_split and p.keys() & set(SIZES)
-        least = QUERIES_OF_A_BUCKET if is_divided or is_resampled else 2
-        judged, queries = data.qrels(split), data.queries(split)
-        relevant = judged.loc[judged["relevance"] > 0, "query_id"]
-        n_queries = queries.loc[queries["query_id"].isin(relevant), "text"].nunique()
-        if n_queries < least:
-            raise InputError(
-                f"{spec}: {n_queries} different queries of the split {split!r} have a relevant "
-                f"passage (relevance 1 or more); give {least} or more"
-            )
+    dividing = (*DIVIDING, *SIZES) if is_training else DIVIDING
+    is_divided = any(name in p for name in dividing)
+    least = QUERIES_OF_A_BUCKET if is_divided else 2
+    qrels = data.qrels(split)
+    queries = data.queries(split)
+    judged = qrels.loc[qrels["relevance"] > 0, "query_id"]
+    n_queries = queries.loc[queries["query_id"].isin(judged), "text"].nunique()
+    if n_queries < least:
+        raise InputError(
+            f"{p['collection']}: {n_queries} different queries of the split {split!r} have a "
+            f"relevant passage (relevance 1 or more); give {least} or more"
+        )
 
 
-def _n_trainable(data: Collection | QuerySets, split: str) -> int:
-    """Count the queries of a split that have a relevant passage.
+def _share_of_training(spec: str, train_split: str, own: str) -> float:
+    """Return how many training queries there are for one of the profile's collection; 1 at most.
 
-    Of queries without passages, or where none has one, all count.
+    Only those with a relevant passage count, but of queries without passages all.
     """
-    if len(data.passages):
-        qrels = data.qrels(split)
-        n_relevant = qrels.loc[qrels["relevance"] > 0, "query_id"].nunique()
-        if n_relevant:
-            return n_relevant
-    return len(data.query_ids(split))
-
-
-def _n_queries(spec: str) -> int:
-    """Count the training queries of a profile's own collection."""
-    return len(open_collection(spec).query_ids("train"))
+    queries = Queries(source=Source.of(spec), split=train_split)
+    n_own = len(open_collection(own).query_ids("train"))
+    return min(1.0, queries.trainable().size() / n_own)
 
 
 def _scaled(size: int, share: float) -> int:
     return max(1, round(share * size))
 
 
-def _fitted_sizes(p: Mapping[str, Any], share: float) -> dict[str, Any]:
+def _fitted_sizes(p: Values, share: float) -> dict[str, Any]:
     """Return the sizes among the parameters as the same share of fewer training queries."""
     changes: dict[str, Any] = {}
     for name in SIZES:
@@ -154,70 +163,76 @@ def _fitted_sizes(p: Mapping[str, Any], share: float) -> dict[str, Any]:
         elif size:
             changes[name] = _scaled(size, share)
     if "n_test" in changes:
-        changes["n_test"] = min(p["n_test"], max(changes["n_test"], QUERIES_OF_A_BUCKET))
+        at_least = max(changes["n_test"], QUERIES_OF_A_BUCKET)
+        changes["n_test"] = min(p["n_test"], at_least)
     if "native_clusters" in changes:  # some are left to choose from
         changes["native_clusters"] = max(changes["native_clusters"], 3 * p["n_topics"])
     return changes
 
 
+def _fitted_k(k: int, data: AnyCollection, splits: Values) -> int:
+    """Return a number of buckets for which there are test queries; 2 at least."""
+    bucketed = splits.get("resttest_splits") or splits["test_splits"]
+    n_queries = sum(len(data.query_ids(split)) for split in bucketed)
+    return max(2, min(k, n_queries // QUERIES_OF_A_BUCKET))
+
+
 def _fitted_shifts(
-    p: Mapping[str, Any], queries: pd.DataFrame, share: float, changes: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the shifts among the parameters with clusters that have enough queries."""
-    sizes = {name: changes.get(name, 0) for name in ("n_test", "train_size")}
-    if "shift" in p:
-        return {"shift": _fitted_shift(p["shift"], queries, sizes)}
-    if "shifts" not in p:
-        return {}
-    shifts = {}
-    for entry in p["shifts"]:
-        options = {"shift": entry} if isinstance(entry, str) else dict(entry)
+    entries: Sequence[Entry], queries: pd.DataFrame, share: float, sizes: ShiftSizes
+) -> list[dict[str, Any]]:
+    """Return shifts with clusters that have enough queries, and sizes of their own scaled."""
+    shifts: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        options = _options(entry)
         for name in sizes.keys() & options.keys():
             options[name] = _scaled(options[name], share)
-        own_sizes = {name: options.get(name, size) for name, size in sizes.items()}
-        shift = _fitted_shift(options, queries, own_sizes)
-        shift = {"shift": shift} if isinstance(shift, str) else shift
-        shifts[str([shift["shift"], shift.get("clusters")])] = options | shift
-    return {"shifts": list(shifts.values())}
+        own_sizes = {**sizes, **named_shift(options).sizes}
+        shift = _options(_fitted_shift(options, queries, own_sizes))
+        clusters = str([shift["shift"], shift.get("clusters")])
+        shifts[clusters] = options | shift  # several may become the same
+    return list(shifts.values())
 
 
-def _fitted_shift(entry: Entry, queries: pd.DataFrame, sizes: Mapping[str, int]) -> Entry:
+def _options(entry: Entry) -> dict[str, Any]:
+    """Return the options of a shift, of which its attribute may stand alone."""
+    return {"shift": entry} if isinstance(entry, str) else dict(entry)
+
+
+def _fitted_shift(entry: Entry, queries: pd.DataFrame, sizes: ShiftSizes) -> Entry:
     """Return a shift whose clusters have enough queries; else one by length, or by chance."""
-    named = named_shift(entry)
-    if named.by == "topics":
+    by = named_shift(entry).by
+    if by == "topics":
         return entry
-    is_of_worlds = named.by.startswith("python:interextra.world")
-    usual = {"shift": "wh-words"} if is_of_worlds else _without_sizes(entry)
-    median = int(queries["text"].str.count(" ").median()) + 1
+    usual = _options(entry)
+    for name in sizes:
+        usual.pop(name, None)
+    if by.startswith("python:interextra.world"):  # which knows the queries of worlds only
+        usual = {"shift": "wh-words"}
+    n_spaces = queries["text"].str.count(" ")
+    median = int(n_spaces.median()) + 1
     others = [f"length:limit={median}", f"length:limit={median + 1}", "random:parts=3"]
-    for known in (usual, *({"shift": by} for by in others)):
-        shift = named_shift(known)
-        clusters = _clusters_with_enough(queries, shift.by, shift.clusters, sizes)
+    for options in (usual, *map(_options, others)):
+        clusters = _clusters_with_enough(queries, named_shift(options), sizes)
         if clusters:
-            return known | {"clusters": clusters}
+            return options | {"clusters": clusters}
     return "random:parts=3"
 
 
-def _without_sizes(entry: Entry) -> dict[str, Any]:
-    options = {"shift": entry} if isinstance(entry, str) else dict(entry)
-    return {name: value for name, value in options.items() if name not in ("train_size", "n_test")}
-
-
-def _clusters_with_enough(
-    queries: pd.DataFrame, by: str, kept: Sequence[str], sizes: Mapping[str, int]
-) -> list[str]:
+def _clusters_with_enough(queries: pd.DataFrame, shift: NamedShift, sizes: ShiftSizes) -> list[str]:
     """Return the clusters with more than twice the test queries, the largest first.
 
     None where fewer than two have, or where too few training queries are left without one.
     """
-    n_test, train_size = sizes["n_test"], sizes["train_size"]
-    labels = pd.Series(attributes.labels(queries, by))
+    n_test = sizes["n_test"]
+    labels = pd.Series(attributes.labels(queries, shift.by))
     labels = labels[labels != ""]
-    if kept:
-        labels = labels[labels.isin(kept)]
+    if shift.clusters:
+        labels = labels[labels.isin(shift.clusters)]
     counts = labels.value_counts().sort_index()
-    counts = counts[counts > 2 * n_test].sort_values(ascending=False, kind="stable")
+    counts = counts[counts > 2 * n_test]
+    counts = counts.sort_values(ascending=False, kind="stable")
     if len(counts) < 2:
         return []
-    n_left = counts.sum() - counts.max() - n_test * (len(counts) - 1)
-    return counts.index.tolist() if n_left >= train_size else []
+    n_other_clusters = len(counts) - 1
+    n_left = counts.iloc[1:].sum() - n_test * n_other_clusters  # without the largest
+    return counts.index.tolist() if n_left >= sizes["train_size"] else []

@@ -12,7 +12,6 @@ import pandas as pd
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.measures.evaluate import worse
-from interextra.models.recipe import Recipe
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import Entries, NamesByName, ShiftParameters, parameter
@@ -105,8 +104,8 @@ def plan(p: Parameters) -> plans.Plan:
 
 
 def _runs_of_shift(
-    p: Parameters, systems: dict[str, Recipe], name: str, shift: Shift
-) -> list[dict[str, Any]]:
+    p: Parameters, systems: plans.Recipes, name: str, shift: Shift
+) -> list[plans.Row]:
     """Return rows of a design: the systems of a shift, without each of its clusters."""
     queries = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     systems_of_shift = plans.asked_of(p, name, systems)
@@ -116,14 +115,11 @@ def _runs_of_shift(
 def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
     """Return name → shift, of the parameter `shifts` and, last, of `control`."""
     entries = [*p.shifts, p.control] if p.control else p.shifts
-    pool = plans.training_queries(p)
     shifts = {}
     for entry in entries:
         named = plans.named_shift(entry)
         by = topics_of(p) if named.by == "topics" else named.by
-        sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
-        shift = Shift(pool=pool, by=by, clusters=named.clusters, seed=p.seed, **sizes)
-        shifts[named.name] = shift
+        shifts[named.name] = plans.shift_of(p, named, by)
     return shifts
 
 
@@ -176,16 +172,13 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
         is_labelled = labels != ""
         words = distinctive_words(texts[is_labelled].tolist(), labels[is_labelled].tolist())
         sizes = pd.read_csv(store[shift] / "sizes.csv", dtype={"cluster": str})
-        for cluster_sizes in sizes.to_dict("records"):
-            cluster = cluster_sizes["cluster"]
-            inside = np.flatnonzero(labels == cluster)
-            cluster_texts = texts.iloc[inside]
-            described = {
-                "median_words": cluster_texts.str.split().str.len().median(),
-                "typical": _typical(cluster_texts, vectors[inside]),
-                "words": " ".join(words[cluster]),
-            }
-            rows.append({"shift": name} | cluster_sizes | described)
+        for row in sizes.to_dict("records"):
+            is_inside = labels == row["cluster"]
+            cluster_texts = texts[is_inside]
+            row["median_words"] = cluster_texts.str.split().str.len().median()
+            row["typical"] = _typical(cluster_texts, vectors[is_inside])
+            row["words"] = " ".join(words[row["cluster"]])
+            rows.append({"shift": name, **row})
     return pd.DataFrame(rows)
 
 
@@ -223,11 +216,10 @@ def switch_table(
     for change, changed_options in changes.items():
         changed_topic = topics(vectors, **options | changed_options).topic
         in_both = has_topic & (changed_topic >= 0)
-        share_kept = in_both.sum() / has_topic.sum()
-        alike: dict[str, float] = {}
+        row = {"change": change, "share_kept": in_both.sum() / has_topic.sum()}
         if in_both.any():
-            alike = agreement(changed_topic[in_both], topic[in_both])
-        rows.append((change, share_kept, alike.get("ari"), alike.get("share_matched")))
+            row |= agreement(changed_topic[in_both], topic[in_both])
+        rows.append(row)
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
 
@@ -250,7 +242,7 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     is_out = matrix["left_out"] == matrix["stratum"]
     with_cluster, without_cluster = matrix[~is_out], matrix[is_out]
     pairs = with_cluster.merge(without_cluster, on=[*system, "stratum"], suffixes=("", "_out"))
-    lead = (pairs["value"] - pairs["value_out"]) * pairs["measure"].map(worse)
-    pairs["is_exception"] = lead < 0
-    counts = pairs.groupby(system, sort=False)["is_exception"].agg(["size", "sum"])
-    return counts.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
+    difference = pairs["value"] - pairs["value_out"]
+    pairs["is_worse"] = difference * pairs["measure"].map(worse) < 0
+    of_system = pairs.groupby(system, sort=False)["is_worse"]
+    return of_system.agg(n_comparisons="size", n_exceptions="sum").reset_index()

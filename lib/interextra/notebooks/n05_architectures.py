@@ -100,13 +100,16 @@ def plan(p: Parameters) -> plans.Plan:
     InputError
         No system but BM25.
     """
-    with_gate = plans.with_gate(p)
+    searched = p.changed(
+        test_splits=plans.and_gate(p, p.test_splits),
+        resttest_splits=plans.and_gate(p, p.resttest_splits),
+    )
     sets = plans.restrain_of(p, p.sizes)
-    buckets = plans.resttest_of(p, with_gate.resttest_splits)
+    buckets = plans.resttest_of(p, searched.resttest_splits)
     systems = plans.with_bm25(plans.systems(p))
     if len(systems) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
-    restrain, resttest = plans.both_protocols(with_gate, sets, buckets, systems)
+    restrain, resttest = plans.both_protocols(searched, sets, buckets, systems)
     return plans.Plan(
         systems=systems,
         sets=sets,

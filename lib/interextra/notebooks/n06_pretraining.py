@@ -157,7 +157,7 @@ def plan(p: Parameters) -> plans.Plan:
     plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
     sets = plans.restrain_of(p, p.sizes)
     # claims are made of ReSTTest alone: only there the queries of the gate are searched
-    searched = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
+    searched = p.changed(resttest_splits=plans.and_gate(p, p.resttest_splits))
     buckets = None
     if "ReSTTest" in p.protocols:
         buckets = plans.resttest_of(p, searched.resttest_splits)

@@ -7,9 +7,10 @@ cell), or of lists. Each notebook's module makes its plan in `plan(parameters)`.
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pandas as pd
+from pydantic import BaseModel, Field, ValidationError
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
@@ -33,27 +34,44 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.split import REGIMES, Split
+from interextra.splits.topics import Topics
 from interextra.store import Cell, InputError, offenders
 
 Plan = SimpleNamespace
-WithSplits = TypeVar("WithSplits", bound=GateParameters)
+Row = dict[str, Any]  # of a design: labels, and the run
+Recipes = dict[str, Recipe]  # label in tables → recipe
+AnyQueries = Queries | Part
 PROTOCOLS = ("ReSTrain", "ReSTTest")
 
 
-class NamedShift(NamedTuple):
-    """A shift as a parameter gives it: its name in tables, and fields of `splits.shift.Shift`."""
+class NamedShift(BaseModel, frozen=True, extra="forbid", strict=True):
+    """A shift as a parameter gives it."""
 
-    name: str
-    by: str
-    clusters: tuple[str, ...]
-    sizes: dict[str, int]
+    by: str = Field(alias="shift", min_length=1)
+    given_name: str | None = Field(None, alias="name")
+    clusters: list[str] = []
+    train_size: int = 0
+    n_test: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in tables; unless it is given, what its attribute is called."""
+        if self.given_name:
+            return self.given_name
+        parts = self.by.split(":")
+        return parts[-1] if attributes.is_code(self.by) else parts[0]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Those of n_test and train_size that are given."""
+        return self.model_dump(include={"n_test", "train_size"}, exclude_unset=True)
 
 
 class TrainingSet(NamedTuple):
     """Queries that a system is trained on, and how they are named in a design."""
 
     labels: dict[str, Any]
-    queries: Queries | Part
+    queries: AnyQueries
 
 
 def plan_of(notebook: str, p: NotebookParameters) -> Plan:
@@ -74,7 +92,7 @@ def plan_of(notebook: str, p: NotebookParameters) -> Plan:
     for name, value in p:
         if name.endswith(("_split", "_splits")):
             splits = [value] if isinstance(value, str) else value
-            test_queries(p, [split for split in splits if split])
+            test_queries(p, filter(None, splits))
     real_encoder = getattr(p, "real_encoder", "")
     if real_encoder:
         encoder_of(real_encoder)
@@ -97,7 +115,7 @@ def _parts_of(plan: Any) -> Iterable[Any]:
     if isinstance(plan, Plan):
         return vars(plan).values()
     if isinstance(plan, pd.DataFrame):
-        return [plan[name].tolist() for name in plan if plan[name].dtype == object]
+        return plan.to_dict("list").values()
     if isinstance(plan, dict):
         return plan.values()
     return plan if isinstance(plan, list | tuple) else ()
@@ -106,13 +124,14 @@ def _parts_of(plan: Any) -> Iterable[Any]:
 def training_queries(p: TrainingParameters) -> Queries:
     """Return the queries of the training split that a training can learn from, or some of them."""
     source = Source.of(p.collection)
-    every = Queries(source=source, split=p.train_split, limit=p.train_limit, seed=p.seed)
-    return every.trainable()
+    queries = Queries(source=source, split=p.train_split, limit=p.train_limit, seed=p.seed)
+    return queries.trainable()
 
 
 def test_queries(p: NotebookParameters, splits: Iterable[str]) -> tuple[Queries, ...]:
     """Return the queries of some splits of the collection."""
-    return tuple(Queries(source=Source.of(p.collection), split=split) for split in splits)
+    source = Source.of(p.collection)
+    return tuple(Queries(source=source, split=split) for split in splits)
 
 
 def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
@@ -134,15 +153,12 @@ def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
     return test_queries(p, p.gate_splits)
 
 
-def with_gate(p: WithSplits) -> WithSplits:
-    """Return the parameters with what each protocol searches: its test splits, and the gate's.
+def and_gate(p: GateParameters, splits: Iterable[str]) -> list[str]:
+    """Return some splits and those of the gate, each once.
 
     What measures one protocol's loss may open the other one's gate.
     """
-    splits = {}
-    for name in ("test_splits", "resttest_splits"):
-        splits[name] = list(dict.fromkeys([*getattr(p, name), *p.gate_splits]))
-    return p.changed(**splits)
+    return list(dict.fromkeys([*splits, *p.gate_splits]))
 
 
 def named_recipe(entry: Entry, **options: Any) -> Recipe:
@@ -150,13 +166,12 @@ def named_recipe(entry: Entry, **options: Any) -> Recipe:
     return load_recipe(recipe_name(entry), **options)
 
 
-def recipe(p: TrainingParameters, entry: Entry) -> Recipe:
+def recipe(p: TrainingParameters, entry: Entry, **options: Any) -> Recipe:
     """Return the recipe that a parameter names, as all systems of the notebook are trained.
 
     `steps` and `negative_passages` of the notebook go before the recipe's own, where they are set.
     """
     known = type(named_recipe(entry)).model_fields
-    options: dict[str, Any] = {}
     if "steps" in known and p.steps:
         options["steps"] = p.steps
     negative_passages = getattr(p, "negative_passages", "all")
@@ -165,7 +180,7 @@ def recipe(p: TrainingParameters, entry: Entry) -> Recipe:
     return named_recipe(entry, **options)
 
 
-def systems(p: TrainingParameters, entries: Sequence[Entry] | None = None) -> dict[str, Recipe]:
+def systems(p: TrainingParameters, entries: Sequence[Entry] | None = None) -> Recipes:
     """Return label in tables → recipe, in the order of some entries.
 
     Parameters
@@ -181,23 +196,25 @@ def systems(p: TrainingParameters, entries: Sequence[Entry] | None = None) -> di
     InputError
         A label that is no words, or that stands twice; a recipe that there is not.
     """
-    recipes: dict[str, Recipe] = {}
-    for entry in p.recipes if entries is None else entries:
+    if entries is None:
+        entries = p.recipes
+    recipes: Recipes = {}
+    for entry in entries:
         options = {"recipe": entry} if isinstance(entry, str) else dict(entry)
         label = options.pop("label", "")
         if not isinstance(label, str):
             raise InputError(f"parameter 'recipes': the label {label!r} must be words")
-        made = recipe(p, options)
-        label = label or architectures()[made.architecture].LABEL
+        system = recipe(p, options)
+        label = label or architectures()[system.architecture].LABEL
         if label in recipes:
             raise InputError(
                 f"parameter 'recipes': {label!r} stands twice; give one of them another label"
             )
-        recipes[label] = made
+        recipes[label] = system
     return recipes
 
 
-def with_bm25(recipes: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
+def with_bm25(recipes: Recipes, name: str = "recipes") -> Recipes:
     """Return the systems of a parameter, BM25 among them, which the gate asks for.
 
     Raises
@@ -213,9 +230,7 @@ def with_bm25(recipes: dict[str, Recipe], name: str = "recipes") -> dict[str, Re
     return recipes
 
 
-def asked_of(
-    p: NotebookParameters, part: str, recipes: Mapping[str, Recipe]
-) -> Mapping[str, Recipe]:
+def asked_of(p: NotebookParameters, part: str, recipes: Recipes) -> Recipes:
     """Return the systems of a shift or protocol: BM25 and those that `only` names, else all."""
     named = getattr(p, "only", {}).get(part)
     if not named:
@@ -225,7 +240,8 @@ def asked_of(
             f"parameter 'only', {part}: {offenders(named)} is none of the systems "
             f"{offenders(recipes, 20)}"
         )
-    return {label: made for label, made in recipes.items() if label in {BM25, *named}}
+    asked = {BM25, *named}
+    return {label: system for label, system in recipes.items() if label in asked}
 
 
 def fields(entry: Any, *names: str, more: bool = False) -> list:
@@ -256,7 +272,10 @@ def fields(entry: Any, *names: str, more: bool = False) -> list:
     values = [rest.pop(name, None) for name in names]
     are_words = all(isinstance(value, str) and value for value in values)
     if not are_words or (rest and not more):
-        form = ", ".join(f"{name}: …" for name in names) + (", option: value" if more else "")
+        parts = [f"{name}: …" for name in names]
+        if more:
+            parts.append("option: value")
+        form = ", ".join(parts)
         raise InputError(f"parameter entry {entry!r}: write {{{form}}}, the values words")
     return [*values, rest] if more else values
 
@@ -277,33 +296,36 @@ def named_shift(entry: Entry) -> NamedShift:
 
     Examples
     --------
-    >>> named_shift({"shift": "column:qtype", "clusters": ["causes", "stages"]})
-    NamedShift(name='column', by='column:qtype', clusters=('causes', 'stages'), sizes={})
+    >>> shift = named_shift({"shift": "column:qtype", "clusters": ["causes"], "n_test": 9})
+    >>> shift.name, shift.by, shift.clusters, shift.sizes
+    ('column', 'column:qtype', ['causes'], {'n_test': 9})
     >>> named_shift("python:interextra.world.truth:kind_of_question").name
     'kind_of_question'
     """
-    options = {"shift": entry} if isinstance(entry, str) else dict(entry)
-    by, name = options.pop("shift", None), options.pop("name", None)
-    clusters = options.pop("clusters", [])
-    sizes = {key: value for key, value in options.items() if key in ("train_size", "n_test")}
-    are_words = isinstance(clusters, list) and all(isinstance(one, str) for one in clusters)
-    are_numbers = all(type(value) is int for value in sizes.values())
-    is_named = isinstance(by, str) and by and isinstance(name, str | None)
-    if not (is_named and are_words and are_numbers and sizes.keys() == options.keys()):
+    options = {"shift": entry} if isinstance(entry, str) else entry
+    try:
+        return NamedShift.model_validate(options)
+    except ValidationError:
         raise InputError(
             f"parameter 'shifts': {entry!r}: write {{shift: ATTRIBUTE, name: NAME, clusters: "
             "[CLUSTER, CLUSTER], train_size: NUMBER, n_test: NUMBER}"
-        )
-    short = by.rpartition(":")[2] if attributes.is_code(by) else by.partition(":")[0]
-    return NamedShift(name or short, by, tuple(clusters), sizes)
+        ) from None
+
+
+def shift_of(p: Any, named: NamedShift, by: Topics | str) -> Shift:
+    """Return the shift of a parameter, by topics or an attribute.
+
+    Sizes that it does not give are the notebook's n_test and train_size.
+    """
+    sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
+    pool = training_queries(p)
+    return Shift(pool=pool, by=by, clusters=tuple(named.clusters), seed=p.seed, **sizes)
 
 
 def one_shift(p: Any) -> Shift:
     """Return the shift of a notebook with the parameters shift, n_test and train_size."""
     named = named_shift(p.shift)
-    sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
-    pool = training_queries(p)
-    return Shift(pool=pool, by=named.by, clusters=named.clusters, seed=p.seed, **sizes)
+    return shift_of(p, named, named.by)
 
 
 def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str | int]) -> None:
@@ -311,19 +333,17 @@ def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str |
     known = list(known)
     unknown = [value for value in values if value not in known]
     if unknown:
-        raise InputError(
-            f"parameter {name!r}: {offenders(unknown)} is none of "
-            f"{offenders(known, 20) or 'nothing'}"
-        )
+        there_are = offenders(known, 20) or "nothing"
+        raise InputError(f"parameter {name!r}: {offenders(unknown)} is none of {there_are}")
 
 
 def runs(
     p: RunParameters,
-    recipes: Mapping[str, Recipe],
+    recipes: Recipes,
     training_sets: Sequence[TrainingSet],
-    queries: tuple[Queries | Part, ...],
+    queries: tuple[AnyQueries, ...],
     **labels: Any,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return rows of a design: each system, on each training set, with each of its seeds.
 
     Seeds are `seeds` for dense, `other_seeds` for the others where the notebook has them; one where
@@ -343,26 +363,29 @@ def runs(
         Of all rows, before the others.
     """
     rows = []
-    for label, made in recipes.items():
-        seeds = p.seeds if made.architecture == "dense" else getattr(p, "other_seeds", p.seeds)
-        if not made.training_steps(1):
-            seeds = seeds[:1]
-        for training_set, seed in itertools.product(training_sets, seeds):
-            run = run_of(p, made, training_set.queries, seed, queries)
-            row = {"model": label} | training_set.labels | {"seed": seed, "run": run}
-            rows.append(labels | row)
+    for label, system in recipes.items():
+        for training_set, seed in itertools.product(training_sets, _seeds_of(p, system)):
+            run = run_of(p, system, training_set.queries, seed, queries)
+            rows.append({**labels, "model": label, **training_set.labels, "seed": seed, "run": run})
     return rows
+
+
+def _seeds_of(p: Any, system: Recipe) -> list[int]:
+    """Return the seeds of the trainings of a system; a single one where nothing is trained."""
+    is_dense = system.architecture == "dense"
+    seeds = p.seeds if is_dense else getattr(p, "other_seeds", p.seeds)
+    return seeds if system.training_steps(1) else seeds[:1]
 
 
 def run_of(
     p: RunParameters,
-    made: Recipe,
-    train: Queries | Part,
+    system: Recipe,
+    train: AnyQueries,
     seed: int,
-    queries: tuple[Queries | Part, ...],
+    queries: tuple[AnyQueries, ...],
 ) -> Run:
     """Return what a model finds for some queries."""
-    return Run(model=model_of(made, train, seed), queries=queries, depth=p.depth)
+    return Run(model=model_of(system, train, seed), queries=queries, depth=p.depth)
 
 
 def query_vectors(p: TrainingParameters, test: tuple[Queries, ...]) -> QueryVectors:
@@ -378,9 +401,10 @@ def query_vectors(p: TrainingParameters, test: tuple[Queries, ...]) -> QueryVect
     train = training_queries(p)
     if p.encoder != "trained":
         return Vectors(encoder=p.encoder, train=train, test=test)
-    for made in systems(p).values():
-        if made.architecture == "dense":
-            return TrainedVectors(model=model_of(made, train, p.seed), train=train, test=test)
+    for system in systems(p).values():
+        if system.architecture == "dense":
+            model = model_of(system, train, p.seed)
+            return TrainedVectors(model=model, train=train, test=test)
     raise InputError(
         "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or "
         "lsa"
@@ -424,10 +448,11 @@ def resttest_of(p: ReSTTestParameters, test_splits: Sequence[str]) -> ReSTTest:
 def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[TrainingSet]:
     """Return the training sets of a ReSTrain split: labels n_train and regime."""
     refuse_unknown("trained_sizes", sizes, split.sizes)
-    return [
-        TrainingSet({"n_train": size, "regime": regime}, Part(of=split, part=f"{regime}-{size}"))
-        for size, regime in itertools.product(sizes, REGIMES)
-    ]
+    training_sets = []
+    for size, regime in itertools.product(sizes, REGIMES):
+        part = Part(of=split, part=f"{regime}-{size}")
+        training_sets.append(TrainingSet({"n_train": size, "regime": regime}, part))
+    return training_sets
 
 
 def without_each(split: Split) -> list[TrainingSet]:
@@ -442,8 +467,8 @@ def both_protocols(
     p: RunParameters,
     sets: ReSTrain,
     buckets: ReSTTest | None,
-    recipes: Mapping[str, Recipe],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    recipes: Recipes,
+) -> tuple[list[Row], list[Row]]:
     """Return rows of two designs.
 
     Returns
@@ -458,21 +483,22 @@ def both_protocols(
     InputError
         A system that the parameter `only` names for no protocol.
     """
-    asked = {protocol: asked_of(p, protocol, recipes) for protocol in PROTOCOLS}
-    unasked = recipes.keys() - asked["ReSTrain"].keys() - asked["ReSTTest"].keys()
+    of_restrain = asked_of(p, "ReSTrain", recipes)
+    of_resttest = asked_of(p, "ReSTTest", recipes)
+    unasked = recipes.keys() - of_restrain.keys() - of_resttest.keys()
     if unasked:
         raise InputError(
             f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty "
             "'only'"
         )
-    trained = in_both_regimes(sets, p.trained_sizes)
+    regimes = in_both_regimes(sets, p.trained_sizes)
     folds = without_each(buckets) if buckets else []
-    restrain = runs(p, asked["ReSTrain"], trained, test_queries(p, p.test_splits))
-    resttest = runs(p, asked["ReSTTest"], folds, test_queries(p, p.resttest_splits))
+    restrain = runs(p, of_restrain, regimes, test_queries(p, p.test_splits))
+    resttest = runs(p, of_resttest, folds, test_queries(p, p.resttest_splits))
     return restrain, resttest
 
 
-def design(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def design(rows: list[Row]) -> pd.DataFrame:
     """Return a row a run: its labels and the cell.
 
     Raises
