@@ -3,12 +3,12 @@
 CIKM 2022, section 3. And do published runs gain more on queries that overlap with training?
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
@@ -22,6 +22,7 @@ from interextra.notebooks.parameters import (
     Million,
     Names,
     NotEmpty,
+    Several,
     Share,
     Thousands,
     TrainingParameters,
@@ -60,9 +61,7 @@ class Parameters(TrainingParameters):
         "completed sheets of your annotators (CSV), all with the same pairs; replace the simulated "
         "ones",
     )
-    annotators: Annotated[int, Field(ge=2, le=1000)] = parameter(
-        3, "simulated annotators", paper="3"
-    )
+    annotators: Several = parameter(3, "simulated annotators", paper="3")
     error_rates: Annotated[list[Share], NotEmpty, Distinct] = parameter(
         [0.0, 0.05, 0.1, 0.2, 0.3, 0.4], "error rates of a simulated annotator"
     )
@@ -101,7 +100,7 @@ def plan(p: Parameters) -> Plan:
     InputError
         A file that is not there, or published runs on a split without a run of BM25.
     """
-    missing_sheets = [sheet for sheet in p.sheets if not Path(sheet).is_file()]
+    missing_sheets = _not_there(p.sheets)
     if missing_sheets:
         raise InputError(
             f"parameter 'sheets': no file {offenders(missing_sheets)}; a relative path begins at "
@@ -116,7 +115,8 @@ def plan(p: Parameters) -> Plan:
         candidates=Candidates(vectors=vectors, k=p.candidates),
     )
     if p.real_msmarco:
-        planned.real = Candidates(vectors=real_vectors(p.real_encoder), k=p.candidates)
+        real = real_vectors(p.real_encoder)
+        planned.real = Candidates(vectors=real, k=p.candidates)
     return planned
 
 
@@ -125,7 +125,7 @@ def _published_runs(p: Parameters) -> pd.DataFrame:
     entries = [fields(entry, "system", "split", "file") for entry in p.runs]
     runs = pd.DataFrame(entries, columns=["system", "split", "path"])
     runs["path"] = runs["path"].map(with_data_folder)
-    missing_files = [path for path in runs["path"] if not Path(path).is_file()]
+    missing_files = _not_there(runs["path"])
     if missing_files:
         raise InputError(f"parameter 'runs': no file {offenders(missing_files)}")
     splits_of_bm25 = runs.loc[runs["system"] == BM25, "split"]
@@ -136,6 +136,11 @@ def _published_runs(p: Parameters) -> pd.DataFrame:
             "others gain"
         )
     return runs
+
+
+def _not_there(paths: Iterable[str]) -> list[str]:
+    """Return those of some paths at which there is no file."""
+    return [path for path in paths if not Path(path).is_file()]
 
 
 def published_counts(table: int) -> pd.DataFrame:
@@ -149,10 +154,11 @@ def published_counts(table: int) -> pd.DataFrame:
     printed = published.load("zhan", table)
     percent = printed["value"]
     n_queries = percent / 100 * printed["n_queries"]
+    label = printed["row"].str.split().str[0]
     return pd.DataFrame(
         {
             "test_set": printed["collection"].map(TEST_SETS),
-            "label": printed["row"].str.split().str[0].str.lower(),
+            "label": label.str.lower(),
             "n": n_queries.round().astype(int),
             "percent": percent,
             "source": "published",
@@ -173,10 +179,10 @@ def published_shares(seed: int, n_boot: int) -> Effects:
     rows, drawn_shares = [], []
     for table, labels in enumerate(LABELS.values(), 1):
         counts = published_counts(table).query("test_set in ['dl19', 'dl20']")
-        n_queries = counts["n"].sum()
-        more_overlap = labels[:2]
-        has_more = counts["label"].isin(more_overlap)
-        share = counts.loc[has_more, "n"].sum() / n_queries
+        n_of_label = counts.groupby("label")["n"].sum()
+        n_queries = n_of_label.sum()
+        more_overlap = list(labels[:2])
+        share = n_of_label[more_overlap].sum() / n_queries
         rows.append((" or ".join(more_overlap), share, n_queries))
         drawn = random.binomial(n_queries, share, n_boot)
         drawn_shares.append(drawn / n_queries)
@@ -203,8 +209,8 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
         }
     )
     on = ["test_set", "relevance_threshold"]
-    ours = measured[[*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]]
-    return ours.merge(percentages, how="left", on=on)
+    ours = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
+    return measured[ours].merge(percentages, how="left", on=on)
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
@@ -228,12 +234,13 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     printed = published.load("zhan", 4)
     printed = printed.assign(column=printed["column"].map(COLUMNS_OF_TABLE_4))
     duplicates = printed.pivot(index="pair", columns="column", values="text")
-    is_ours = duplicates["train_query"].str.lower().isin(_plain(train["text"]))
+    our_texts = _plain(train["text"])
+    duplicates["in_our_training_queries"] = _plain(duplicates["train_query"]).isin(our_texts)
     ranks = pairs[[*TEXTS, "bm25_rank", "embedding_rank"]].copy()
     for name in TEXTS:
         ranks[name] = _plain(ranks[name])
     ranks = ranks.drop_duplicates(TEXTS)
-    return duplicates.assign(in_our_training_queries=is_ours).merge(ranks, how="left", on=TEXTS)
+    return duplicates.merge(ranks, how="left", on=TEXTS)
 
 
 def _plain(texts: pd.Series) -> pd.Series:
@@ -293,14 +300,16 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     pandas.DataFrame
         A row of `stats.effects` for each of entity and intent, as `label`.
     """
-    coded = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
-    coded["query_id"] = pairs["test_query_id"].to_numpy()
+    coded = pairs.rename(columns={"test_query_id": "query_id"})
+    for label in LABELS:
+        coded[label] = codes(pairs, label)
     methods = ("bm25", "embedding")
     parts = []
     for method in methods:
-        is_found = pairs["source"].isin([method, "both"]).to_numpy()
+        is_found = coded["source"].isin([method, "both"])
         parts.append(coded[is_found].assign(method=method))
-    values = pd.concat(parts).melt(["method", "query_id"], var_name="label")
+    both = pd.concat(parts)
+    values = both.melt(["method", "query_id"], list(LABELS), var_name="label")
     n_methods = values.groupby("query_id")["method"].transform("nunique")
     paired = values[n_methods == 2]
     return effects(paired, ["label"], "method", methods, "difference", family=[], seed=seed)
@@ -326,12 +335,15 @@ def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
         ndcg = {}
         for row in runs_of_split.itertuples():
             run = RunFile.read(row.path)
-            ndcg[row.system] = per_query(run, qrels[split], [NDCG])[NDCG]
+            values = per_query(run, qrels[split], [NDCG])
+            ndcg[row.system] = values[NDCG]
         by_system = pd.DataFrame(ndcg).rename_axis("query_id")
-        gain = by_system.drop(columns=BM25).sub(by_system[BM25], axis=0)
-        long = gain.reset_index().melt("query_id", var_name="system", value_name="gain")
+        bm25 = by_system.pop(BM25)
+        gain = by_system.sub(bm25, axis=0).reset_index()
+        long = gain.melt("query_id", var_name="system", value_name="gain")
         parts.append(long.assign(split=split))
-    return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
+    gained = pd.concat(parts, ignore_index=True)
+    return gained[["system", "split", "query_id", "gain"]]
 
 
 def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:
@@ -359,30 +371,33 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
         mean logarithm.
     """
     counts = counts.sort_index()
-    mean_gain = gained.groupby("query_id")["gain"].mean().loc[counts.index]
+    mean_gains = gained.groupby("query_id")["gain"].mean()
+    target = mean_gains[counts.index].to_numpy()
     weights = _weights(counts.index, seed, n_boot)
-    coefficients = _least_squares(_predictors(counts), mean_gain.to_numpy(), weights)
+    coefficients = _least_squares(_predictors(counts), target, weights)
     without_overlap = coefficients[:, 0]
     with_overlap = without_overlap + coefficients[:, 1]
-    sides = np.stack([with_overlap, without_overlap])
+    estimates = [with_overlap[0], without_overlap[0]]
+    draws = [with_overlap[1:], without_overlap[1:]]
     table = pd.DataFrame(
         {
             "overlap": [True, False],
-            "estimate": sides[:, 0],
+            "estimate": estimates,
             "measure": NDCG,
             "n_models": gained["system"].nunique(),
             "n_queries": len(counts),
         }
     )
-    return Effects.of(table, ["overlap"], ["estimate"], sides[:, 1:])
+    return Effects.of(table, ["overlap"], ["estimate"], draws)
 
 
 def _predictors(counts: pd.DataFrame) -> np.ndarray:
     """Return float[n, 3]: a constant, whether a query overlaps, and its log n_relevant, centred."""
     overlaps = (counts["shared"] > 0).to_numpy(float)
     log_size = np.log(counts["n_relevant"].to_numpy(float))
-    centred = log_size - log_size.mean()
-    return np.column_stack([np.ones(len(counts)), overlaps, centred])
+    log_size -= log_size.mean()
+    constant = np.ones(len(counts))
+    return np.column_stack([constant, overlaps, log_size])
 
 
 def _weights(query_ids: pd.Index, seed: int, n_boot: int) -> np.ndarray:

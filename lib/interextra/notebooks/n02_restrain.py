@@ -6,15 +6,12 @@ et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
-from interextra.data.queries import Part, Queries
+from interextra.data.queries import Part
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.recipe import Recipe
 from interextra.models.search.vectors import QueryVectors
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
@@ -25,6 +22,7 @@ from interextra.notebooks.parameters import (
     Measures,
     Million,
     Names,
+    Relevance,
     ReSTrainParameters,
     Seeds,
     Sizes,
@@ -72,7 +70,7 @@ class Parameters(ReSTrainParameters, GateParameters):
     )
     draw_splits: Names = parameter(["test"], "splits from which they are drawn")
     draw_train: Million = parameter(360, "training queries per set of a draw")
-    recall_relevance: Annotated[int, Field(ge=1, le=10)] = parameter(
+    recall_relevance: Relevance = parameter(
         2,
         "relevance from which R@100 counts; 2 reproduces the paper's BM25",
         paper="it does not say",
@@ -97,7 +95,8 @@ def plan(p: Parameters) -> plans.Plan:
     banded = _banded(p, split.vectors)
     grid = _grid(p, banded, queries)
     draws = _draws(p, systems)
-    runs = plans.runs(p, systems, plans.in_both_regimes(split, p.sizes), queries)
+    training_sets = plans.in_both_regimes(split, p.sizes)
+    runs = plans.runs(p, systems, training_sets, queries)
     real_encoders = p.real_encoders if p.real_msmarco else []
     return plans.Plan(
         measures=plans.from_relevance(p.measures, p.recall_relevance),
@@ -120,24 +119,25 @@ def _banded(p: Parameters, vectors: QueryVectors) -> ReSTrain | None:
 
 
 def _grid(
-    p: Parameters, banded: ReSTrain | None, queries: tuple[Queries | Part, ...]
+    p: Parameters, banded: ReSTrain | None, queries: tuple[plans.AnyQueries, ...]
 ) -> pd.DataFrame:
     """Return runs of the trained systems on the random sets: size and distance vary apart.
 
     Columns: model, n_train, band, draw, seed, run; no rows without `grid_draws`.
     """
-    systems = plans.systems(p.changed(steps=p.grid_steps or p.steps))
-    trained = {label: recipe for label, recipe in systems.items() if recipe.training_steps(1)}
+    of_grid = p.changed(steps=p.grid_steps or p.steps, seeds=p.grid_seeds)
+    systems = plans.systems(of_grid)
+    trained = {label: system for label, system in systems.items() if system.training_steps(1)}
     random_sets = []
-    for size, band, draw in itertools.product(p.grid_sizes, BANDS, range(p.grid_draws)):
+    draws = range(p.grid_draws)
+    for size, band, draw in itertools.product(p.grid_sizes, BANDS, draws):
         labels = {"n_train": size, "band": band, "draw": draw}
-        name = f"{band}-{size}-{draw}"
-        random_sets.append(plans.TrainingSet(labels, Part(of=banded, part=name)))
-    rows = plans.runs(p.changed(seeds=p.grid_seeds), trained, random_sets, queries)
-    return pd.DataFrame(rows)
+        part = Part(of=banded, part=f"{band}-{size}-{draw}")
+        random_sets.append(plans.TrainingSet(labels, part))
+    return pd.DataFrame(plans.runs(of_grid, trained, random_sets, queries))
 
 
-def _draws(p: Parameters, systems: dict[str, Recipe]) -> pd.DataFrame:
+def _draws(p: Parameters, systems: plans.Recipes) -> pd.DataFrame:
     """Return runs of few test queries at a time, with one training each, as the paper has it.
 
     Columns: draw, model, n_train, regime, run; no rows without `test_draws`.
@@ -212,11 +212,12 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     runs = of_run["value"].mean().reset_index()
     size = runs["n_train"].astype(str)
     draw = runs["draw"].astype(str)
-    runs["set"] = runs["band"] + "-" + size + "-" + draw
+    runs["set"] = runs["band"].str.cat([size, draw], sep="-")
     similarities = sets.set_index("set")["mean_max_similarity"]
     runs["nearest_similarity"] = runs["set"].map(similarities)
     best = runs["value"].where(_is_largest_and_near(runs))
-    mean_of_best = best.groupby([runs["model"], runs["measure"]]).transform("mean")
+    of_model = best.groupby([runs["model"], runs["measure"]])
+    mean_of_best = of_model.transform("mean")
     runs["delta"] = ratio(runs["value"], mean_of_best) - 1
     return runs[["model", "measure", "set", *labels, "nearest_similarity", "value", "delta"]]
 
@@ -249,11 +250,12 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         regression = OLS(runs_of_one["delta"], add_constant(terms))
         fitted = regression.fit(cov_type="cluster", cov_kwds={"groups": set_numbers}, use_t=True)
         intervals = fitted.conf_int()
+        counts = (len(sets), len(runs_of_one))
         for term in terms:
-            low, high = intervals.loc[term]
-            effect = (term, fitted.params[term], low, high)
-            rows.append((*labels, *effect, len(sets), len(runs_of_one)))
-    return pd.DataFrame(rows, columns=[*by, "term", "delta", "low", "high", "n_sets", "n_runs"])
+            effect = (fitted.params[term], *intervals.loc[term])
+            rows.append((*labels, term, *effect, *counts))
+    columns = [*by, "term", "delta", "low", "high", "n_sets", "n_runs"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _terms(runs: pd.DataFrame) -> pd.DataFrame:
@@ -301,9 +303,10 @@ def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
     parts = []
     for regime in REGIMES:
         in_set = np.isin(train_ids, sets[f"{regime}-{size}"])
+        ids_in_set = train_ids[in_set]
         cosines, nearest_rows = nearest(test, train[in_set], k=1)
         part = pd.DataFrame({"query_id": test_ids, "regime": regime})
         part["similarity"] = cosines[:, 0]
-        part["nearest"] = train_ids[in_set][nearest_rows[:, 0]]
+        part["nearest"] = ids_in_set[nearest_rows[:, 0]]
         parts.append(part)
     return pd.concat(parts, ignore_index=True)

@@ -111,8 +111,8 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     is_in = sided["side"] == "in"
     # whose values of a query are averaged later
     n_models = np.where(is_in, n_folds - 1, 1)
-    weighted = sided["value"] * n_models * n_queries / (n_folds * n_of_side)
-    return sided.assign(value=weighted)
+    sided["value"] = sided["value"] * n_models * n_queries / (n_folds * n_of_side)
+    return sided
 
 
 def _of_group(values: pd.DataFrame, labels: list[str], statistic: str) -> pd.Series:
@@ -132,9 +132,10 @@ def constant(values: pd.DataFrame) -> pd.DataFrame:
     """
     sided = sides(values)
     labels = [name for name in sided if name not in APART]
-    in_values = sided.assign(value=sided["value"].where(sided["side"] == "in"))
-    of_query = in_values.groupby([*labels, "query_id"], dropna=False)["value"]
-    return sided.assign(value=of_query.transform("mean"))
+    sided["value"] = sided["value"].where(sided["side"] == "in")
+    of_query = sided.groupby([*labels, "query_id"], dropna=False)["value"]
+    sided["value"] = of_query.transform("mean")
+    return sided
 
 
 def less_constant(table: Effects) -> Effects:
@@ -149,7 +150,8 @@ def less_constant(table: Effects) -> Effects:
     macro_rows = table[table["average"] == "macro"]
     contrast = table.contrast("average", [("macro", "constant")])
     adjusted = macro_rows.assign(average="macro less constant")
-    adjusted[["delta", "low", "high"]] = contrast[["difference", "low", "high"]].to_numpy()
+    estimates = contrast[["difference", "low", "high"]]
+    adjusted[["delta", "low", "high"]] = estimates.to_numpy()
     adjusted = Effects.of(
         adjusted,
         adjusted[DRAWS].iloc[0].by,

@@ -4,11 +4,9 @@ Zhan et al. (CIKM 2022), section 5.1.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
@@ -17,6 +15,7 @@ from interextra.notebooks.parameters import (
     Measures,
     Names,
     NamesByName,
+    Relevance,
     ReSTrainParameters,
     ReSTTestParameters,
     Seeds,
@@ -80,7 +79,7 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
         "measures under ReSTrain; the first one is judged",
         paper="nDCG@10 and R@100 (Table 6)",
     )
-    recall_relevance: Annotated[int, Field(ge=1, le=10)] = parameter(
+    recall_relevance: Relevance = parameter(
         2, "relevance from which R@100 counts under ReSTrain; 2 reproduces the paper's BM25"
     )
 

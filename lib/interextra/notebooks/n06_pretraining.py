@@ -6,10 +6,9 @@ in one thing only.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_args
+from typing import Any, TypedDict, get_args
 
 import pandas as pd
-from pydantic import Field
 
 from interextra.data.collection import Collection
 from interextra.models.architectures.bm25 import LABEL as BM25
@@ -18,11 +17,11 @@ from interextra.models.recipe import Pretraining, Recipe
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     Entries,
-    Entry,
     GateParameters,
     Measures,
     Names,
     PretrainingParameters,
+    Relevance,
     ReSTrainParameters,
     ReSTTestParameters,
     Seeds,
@@ -59,7 +58,15 @@ STEPS = (
     ("spans", "condenser"),
 )
 
-Start = dict[str, Any]  # an initialisation, see `start_in`
+
+class Start(TypedDict):
+    """An initialisation, see `start_in`."""
+
+    model: str
+    objective: str
+    text: str
+    made: str
+    recipe: Recipe
 
 
 class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, PretrainingParameters):
@@ -128,7 +135,7 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, Pretrai
         "the initialisations are judged by: first under ReSTrain, last under ReSTTest",
         paper="R@100",
     )
-    recall_relevance: Annotated[int, Field(ge=1, le=10)] = parameter(
+    recall_relevance: Relevance = parameter(
         2, "relevance from which R@100 counts under ReSTrain; 2 reproduces the paper's BM25"
     )
 
@@ -153,17 +160,16 @@ def plan(p: Parameters) -> plans.Plan:
     """
     strategies = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
     starts = [start_in(p, entry) for entry in p.starts]
+    recipes_of_starts = {start["model"]: start["recipe"] for start in starts}
     _refuse_protocols(p.protocols)
-    plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
+    plans.refuse_unknown("mapped", p.mapped, recipes_of_starts)
     sets = plans.restrain_of(p, p.sizes)
     # claims are made of ReSTTest alone: only there the queries of the gate are searched
     searched = p.changed(resttest_splits=plans.and_gate(p, p.resttest_splits))
-    buckets = None
-    if "ReSTTest" in p.protocols:
-        buckets = plans.resttest_of(p, searched.resttest_splits)
+    has_buckets = "ReSTTest" in p.protocols
+    buckets = plans.resttest_of(p, searched.resttest_splits) if has_buckets else None
     of_strategies = _designs("strategies", searched, sets, buckets, strategies)
-    systems_of_starts = {start["model"]: start["recipe"] for start in starts}
-    systems_of_starts = {BM25: strategies[BM25]} | systems_of_starts
+    systems_of_starts = {BM25: strategies[BM25], **recipes_of_starts}
     of_starts = _designs("starts", searched, sets, buckets, systems_of_starts)
     measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
     return plans.Plan(
@@ -180,7 +186,8 @@ def plan(p: Parameters) -> plans.Plan:
 
 def _refuse_protocols(protocols: Sequence[str]) -> None:
     """Raise InputError for protocols without ReSTrain, or that there are not."""
-    if "ReSTrain" not in protocols or not set(protocols).issubset(plans.PROTOCOLS):
+    unknown = set(protocols).difference(plans.PROTOCOLS)
+    if unknown or "ReSTrain" not in protocols:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
 
 
@@ -189,7 +196,7 @@ def _designs(
     p: Parameters,
     sets: ReSTrain,
     buckets: ReSTTest | None,
-    systems: Mapping[str, Recipe],
+    systems: plans.Recipes,
 ) -> dict[str, pd.DataFrame]:
     """Return the designs of a study by name, STUDY_restrain and STUDY_resttest."""
     restrain, resttest = plans.both_protocols(p, sets, buckets, systems)
@@ -209,13 +216,11 @@ def _pretrained(design: pd.DataFrame) -> dict[str, Pretrained]:
     return pretrained
 
 
-def _judged_by(p: Parameters, restrain_measures: Sequence[str]) -> dict[str, dict[str, str]]:
+def _judged_by(p: Parameters, restrain_measures: list[str]) -> dict[str, dict[str, str]]:
     """Return study → protocol → the measure that judges; refuse one that is not measured."""
+    start_measures = plans.from_relevance(p.start_measures, p.recall_relevance)
+    of_starts = {"ReSTrain": start_measures[0], "ReSTTest": p.start_measures[-1]}
     measured = {"ReSTrain": restrain_measures, "ReSTTest": p.resttest_measures}
-    of_starts = {
-        "ReSTrain": plans.from_relevance(p.start_measures, p.recall_relevance)[0],
-        "ReSTTest": p.start_measures[-1],
-    }
     for protocol in p.protocols:
         name = f"start_measures, {protocol}"
         plans.refuse_unknown(name, [of_starts[protocol]], measured[protocol])
@@ -247,33 +252,33 @@ def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> Start:
     label, objective, text, options = plans.fields(entry, "label", "objective", "text", more=True)
     base = plans.named_recipe(p.start_recipe)
     plans.refuse_unknown("start_recipe, architecture", [base.architecture], ["dense"])
-    corpus_of = {"none": (), "other": p.other_text, "target": (p.collection,)}
-    plans.refuse_unknown(f"starts, {label}", [text], corpus_of)
+    corpora = {"none": (), "other": p.other_text, "target": (p.collection,)}
+    plans.refuse_unknown(f"starts, {label}", [text], corpora)
     if options:
         plans.fields(options, "recipe", more=True)
         plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
         is_base = objective != "none" and plans.named_recipe(options) == base
         made = "base" if is_base else "given"
-        recipe = _recipe(p, options)
+        recipe = plans.recipe(p, options)
     else:
         made = "ours"
-        pretraining = {
-            "objective": objective,
-            "corpus": corpus_of[text],
-            "pooling": base.pooling,
-            "precision": base.precision,
-            "steps": p.pretraining_steps,
-            "learning_rate": p.pretraining_rate,
-        }
-        recipe = _recipe(p, p.start_recipe, pretraining=pretraining)
+        recipe = _pretrained_by_us(p, base, objective, corpora[text])
     return {"model": label, "objective": objective, "text": text, "made": made, "recipe": recipe}
 
 
-def _recipe(p: PretrainingParameters, entry: Entry, **options: Any) -> Recipe:
-    """Return a recipe of an initialisation, with the notebook's `steps` where they are set."""
-    if p.steps:
-        options["steps"] = p.steps
-    return plans.named_recipe(entry, **options)
+def _pretrained_by_us(
+    p: PretrainingParameters, base: Any, objective: str, corpus: Sequence[str]
+) -> Recipe:
+    """Return the recipe of `start_recipe`, `base`, pretrained on collections before."""
+    pretraining = {
+        "objective": objective,
+        "corpus": corpus,
+        "pooling": base.pooling,
+        "precision": base.precision,
+        "steps": p.pretraining_steps,
+        "learning_rate": p.pretraining_rate,
+    }
+    return plans.recipe(p, p.start_recipe, pretraining=pretraining)
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
@@ -292,16 +297,17 @@ def marks(starts: Sequence[Start]) -> pd.DataFrame:
         model, objective, text, te (a task for the whole text), tc (target read), made, role (row
         of Table 9); a row an initialisation.
     """
-    objectives_of_base = {start["objective"] for start in starts if start["made"] == "base"}
-    base_has_te = not objectives_of_base.isdisjoint(TEXT_LEVEL)
+    bases = [start for start in starts if start["made"] == "base"]
+    base_has_te = any(base["objective"] in TEXT_LEVEL for base in bases)
     rows = []
     for start in starts:
         has_from_base = base_has_te and start["made"] == "ours"
         te = start["objective"] in TEXT_LEVEL or has_from_base
         tc = start["text"] == "target"
         role = _role(start, te, tc)
-        rows.append(start | {"te": te, "tc": tc, "role": role})
-    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
+        rows.append({**start, "te": te, "tc": tc, "role": role})
+    columns = ["model", "objective", "text", "te", "tc", "made", "role"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _role(start: Start, te: bool, tc: bool) -> str:
@@ -336,8 +342,8 @@ def relevant_passages(
     of_one_query = relevant[~relevant["doc_id"].duplicated(keep=False)]
     size = of_one_query.groupby("query_id")["doc_id"].transform("size")
     passages = of_one_query.assign(size=size)[size >= least]
-    passages = passages.merge(queries[["query_id", "text"]], on="query_id")
-    passages = passages.rename(columns={"text": "query"})
+    texts = queries.set_index("query_id")["text"]
+    passages["query"] = passages["query_id"].map(texts)
     passages["row"] = data.passages.rows(passages["doc_id"].tolist())
     passages = passages.sort_values(
         ["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True

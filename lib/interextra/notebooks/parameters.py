@@ -23,7 +23,8 @@ def _not_empty(values: list[Item]) -> list[Item]:
 
 
 def _distinct(values: list[Item]) -> list[Item]:
-    if len(values) > len({str(value) for value in values}):
+    texts = set(map(str, values))
+    if len(texts) < len(values):
         raise ValueError("repeats a value")
     return values
 
@@ -45,6 +46,8 @@ Count = Annotated[int, Field(ge=0, le=LARGE)]  # 0: none, all, or as a recipe sa
 Positive = Annotated[int, Field(ge=1, le=LARGE)]
 Thousands = Annotated[int, Field(ge=1, le=1000)]
 AnyThousands = Annotated[int, Field(ge=0, le=1000)]
+Several = Annotated[int, Field(ge=2, le=1000)]
+Relevance = Annotated[int, Field(ge=1, le=10)]
 Million = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]  # faiss takes no larger one
 Resamples = Annotated[int, Field(ge=40, le=1_000_000)]  # fewer have no 2.5 % percentile
@@ -139,7 +142,7 @@ class ReSTrainParameters(RunParameters):
 class ReSTTestParameters(RunParameters):
     """Of notebooks with buckets of ReSTTest."""
 
-    k: Annotated[int, Field(ge=2, le=1000)] = parameter(5, "buckets", paper="5")
+    k: Several = parameter(5, "buckets", paper="5")
     fold_size: Count = parameter(
         0,
         "training queries per fold, drawn at random; 0: all outside the bucket",
@@ -179,7 +182,7 @@ class PretrainingParameters(TrainingParameters):
 class ShiftParameters(GateParameters):
     """Of notebooks with leave-one-out shifts."""
 
-    n_topics: Annotated[int, Field(ge=2, le=1000)] = parameter(3, "topic clusters", paper="5")
+    n_topics: Several = parameter(3, "topic clusters", paper="5")
     n_test: Million = parameter(150, "test queries held out of each cluster", paper="6,200")
     train_size: Count = parameter(
         800,
