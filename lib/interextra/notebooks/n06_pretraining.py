@@ -168,19 +168,18 @@ def plan(p: Parameters) -> plans.Plan:
     searched = p.changed(resttest_splits=plans.and_gate(p, p.resttest_splits))
     has_buckets = "ReSTTest" in p.protocols
     buckets = plans.resttest_of(p, searched.resttest_splits) if has_buckets else None
-    of_strategies = _designs("strategies", searched, sets, buckets, strategies)
+    designs = _designs("strategies", searched, sets, buckets, strategies)
     systems_of_starts = {BM25: strategies[BM25], **recipes_of_starts}
-    of_starts = _designs("starts", searched, sets, buckets, systems_of_starts)
+    designs |= _designs("starts", searched, sets, buckets, systems_of_starts)
     measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
     return plans.Plan(
         sets=sets,
         buckets=buckets,
         measures=measures,
-        pretrained=_pretrained(of_starts["starts_restrain"]),
+        pretrained=_pretrained(designs["starts_restrain"]),
         marks=marks(starts),
         judged_by=_judged_by(p, measures),
-        **of_strategies,
-        **of_starts,
+        **designs,
     )
 
 
