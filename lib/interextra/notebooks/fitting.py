@@ -150,6 +150,7 @@ def _share_of_training(spec: str, train_split: str, own: str) -> float:
 
 
 def _scaled(size: int, share: float) -> int:
+    """Return a share of a size, 1 at least."""
     return max(1, round(share * size))
 
 
@@ -163,8 +164,8 @@ def _fitted_sizes(p: Values, share: float) -> dict[str, Any]:
         elif size:
             changes[name] = _scaled(size, share)
     if "n_test" in changes:
-        at_least = max(changes["n_test"], QUERIES_OF_A_BUCKET)
-        changes["n_test"] = min(p["n_test"], at_least)
+        enough = max(changes["n_test"], QUERIES_OF_A_BUCKET)
+        changes["n_test"] = min(p["n_test"], enough)
     if "native_clusters" in changes:  # some are left to choose from
         changes["native_clusters"] = max(changes["native_clusters"], 3 * p["n_topics"])
     return changes
@@ -188,8 +189,8 @@ def _fitted_shifts(
             options[name] = _scaled(options[name], share)
         own_sizes = {**sizes, **named_shift(options).sizes}
         shift = _options(_fitted_shift(options, queries, own_sizes))
-        clusters = str([shift["shift"], shift.get("clusters")])
-        shifts[clusters] = options | shift  # several may become the same
+        division = str([shift["shift"], shift.get("clusters")])
+        shifts[division] = options | shift  # several may become the same
     return list(shifts.values())
 
 

@@ -100,8 +100,8 @@ def plan(p: Parameters) -> plans.Plan:
         No system but BM25.
     """
     searched = p.changed(
-        test_splits=plans.and_gate(p, p.test_splits),
-        resttest_splits=plans.and_gate(p, p.resttest_splits),
+        test_splits=plans.splits_with_gate(p, p.test_splits),
+        resttest_splits=plans.splits_with_gate(p, p.resttest_splits),
     )
     sets = plans.restrain_of(p, p.sizes)
     buckets = plans.resttest_of(p, searched.resttest_splits)

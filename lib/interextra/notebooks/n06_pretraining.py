@@ -17,6 +17,7 @@ from interextra.models.recipe import Pretraining, Recipe
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     Entries,
+    Entry,
     GateParameters,
     Measures,
     Names,
@@ -165,7 +166,7 @@ def plan(p: Parameters) -> plans.Plan:
     plans.refuse_unknown("mapped", p.mapped, recipes_of_starts)
     sets = plans.restrain_of(p, p.sizes)
     # claims are made of ReSTTest alone: only there the queries of the gate are searched
-    searched = p.changed(resttest_splits=plans.and_gate(p, p.resttest_splits))
+    searched = p.changed(resttest_splits=plans.splits_with_gate(p, p.resttest_splits))
     has_buckets = "ReSTTest" in p.protocols
     buckets = plans.resttest_of(p, searched.resttest_splits) if has_buckets else None
     designs = _designs("strategies", searched, sets, buckets, strategies)
@@ -227,7 +228,7 @@ def _judged_by(p: Parameters, restrain_measures: list[str]) -> dict[str, dict[st
     return {"starts": of_starts, "strategies": of_strategies}
 
 
-def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> Start:
+def start_in(p: PretrainingParameters, entry: Entry) -> Start:
     """Return an initialisation as an entry of the parameter `starts` gives it.
 
     Parameters

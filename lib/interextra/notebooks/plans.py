@@ -45,7 +45,7 @@ PROTOCOLS = ("ReSTrain", "ReSTTest")
 
 
 class NamedShift(BaseModel, frozen=True, extra="forbid", strict=True):
-    """A shift as a parameter gives it."""
+    """A shift as a parameter gives it: the attribute, and options that are checked."""
 
     by: str = Field(alias="shift", min_length=1)
     given_name: str | None = Field(None, alias="name")
@@ -153,7 +153,7 @@ def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
     return test_queries(p, p.gate_splits)
 
 
-def and_gate(p: GateParameters, splits: Iterable[str]) -> list[str]:
+def splits_with_gate(p: GateParameters, splits: Iterable[str]) -> list[str]:
     """Return some splits and those of the gate, each once.
 
     What measures one protocol's loss may open the other one's gate.
