@@ -5,8 +5,9 @@ something to say, seed (of the training), left_out (which of several models of a
 of), unit (what is drawn together) and trained (the name of the trained model).
 """
 
+import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,12 @@ class Paired(NamedTuple):
     def sides(self) -> np.ndarray:
         """Means over trainings, float[n_queries, n_sides]."""
         return self.values.mean(axis=1)
+
+    @property
+    def difference(self) -> np.ndarray:
+        """The second side minus the first, float[n_queries]."""
+        first, second = self.sides.T
+        return second - first
 
 
 class Coded(NamedTuple):
@@ -99,10 +106,11 @@ def paired(
     InputError
         A value is missing, or a query lacks a side or a training, or has several units.
     """
-    _refuse_missing(rows)
+    is_missing = rows["value"].isna()
+    _refuse(rows.loc[is_missing, "query_id"], "effects: no value for query {}")
     query, query_ids = _codes(rows["query_id"])
     coded = _coded(rows, on, sides, query)
-    n_trainings = int(coded.training.max()) + 1
+    n_trainings = coded.training.max() + 1
     shape = (len(query_ids), n_trainings, max(1, len(sides)))
     names_of_models = _names_of_models(rows, coded, key)
 
@@ -117,27 +125,24 @@ def paired(
     return Paired(values, units, unit_ids, models)
 
 
-def _refuse_missing(rows: pd.DataFrame) -> None:
-    """Refuse rows without a value."""
-    is_missing = rows["value"].isna()
-    if is_missing.any():
-        names = offenders(rows.loc[is_missing, "query_id"].unique())
-        raise InputError(f"effects: no value for query {names}")
-
-
 def _refuse_gaps(counts: np.ndarray, query_ids: Sequence[str]) -> None:
     """Refuse a query without a value on a side or of a training, by int[queries, …] of values."""
     has_gap = (counts == 0).any(axis=(1, 2))
-    if has_gap.any():
-        names = offenders([query_ids[place] for place in np.flatnonzero(has_gap)])
-        raise InputError(f"effects: query {names} lacks a side or a training; measure all alike")
+    problem = "effects: query {} lacks a side or a training; measure all alike"
+    _refuse(pd.Series(query_ids)[has_gap], problem)
 
 
-def _codes(labels: Iterable) -> tuple[np.ndarray, list[str]]:
+def _refuse(query_ids: pd.Series, problem: str) -> None:
+    """Refuse these queries, if there are any; {} in the problem stands for their names."""
+    if len(query_ids) > 0:
+        raise InputError(problem.format(offenders(query_ids.unique())))
+
+
+def _codes(labels: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the place of each label, as text, among all of them in order, and these."""
-    texts = pd.Series(labels, dtype=object).astype(str)
+    texts = labels.astype(object).astype(str)
     codes, names = pd.factorize(texts, sort=True)
-    return codes, list(names)
+    return codes, tuple(names)
 
 
 def _coded(
@@ -173,19 +178,16 @@ def _trainings(rows: pd.DataFrame, side: np.ndarray) -> np.ndarray:
 
 def _units(
     rows: pd.DataFrame,
-    query_ids: Sequence[str],
+    query_ids: tuple[str, ...],
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the place of each query's unit, and the units; a query without one is its own."""
     if "unit" not in rows:
-        return np.arange(len(query_ids)), tuple(query_ids)
+        return np.arange(len(query_ids)), query_ids
     unit_of = rows[["query_id", "unit"]].astype(str)
     unit_of = unit_of.drop_duplicates().sort_values("query_id")
-    is_repeated = unit_of["query_id"].duplicated()
-    if is_repeated.any():
-        names = offenders(unit_of.loc[is_repeated, "query_id"].unique())
-        raise InputError(f"effects: query {names} has several units; give it one")
-    units, unit_ids = _codes(unit_of["unit"])
-    return units, tuple(unit_ids)
+    repeated = unit_of.loc[unit_of["query_id"].duplicated(), "query_id"]
+    _refuse(repeated, "effects: query {} has several units; give it one")
+    return _codes(unit_of["unit"])
 
 
 def _totals(
@@ -214,9 +216,9 @@ def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
     trainings = range(coded.training.max() + 1)
     is_folded = _is_folded(rows)
     names_of_models = {}
-    for side, model in labels.drop_duplicates().itertuples(index=False, name=None):
+    for side, model in labels.drop_duplicates().to_numpy().tolist():
         owner = (key, "both sides" if is_folded else side, model)
-        names_of_models[side, model] = tuple((owner, training) for training in trainings)
+        names_of_models[side, model] = tuple(itertools.product([owner], trainings))
     return names_of_models
 
 
@@ -228,7 +230,7 @@ def _models(
 ) -> Models:
     """Return what the trainings of the single models tell, of values with weights in their side."""
     places = (coded.side, coded.model, coded.training)
-    shape = tuple(int(place.max()) + 1 for place in places)
+    shape = tuple(place.max() + 1 for place in places)
     counts = _totals(places, shape)
     sums = _totals(places, shape, coded.value)
     means = ratio(sums, counts)  # [sides, models, trainings]; NaN: not on this side
@@ -238,7 +240,7 @@ def _models(
     for pair, names in names_of_models.items():
         if names and counts[pair][0] > 0:
             deviations = means[pair] - means[pair].mean()
-            squares.append(float(deviations @ deviations))
+            squares.append(deviations @ deviations)
             freedom[names] = len(names) - 1
     n_trainings = shape[2]
     return Models(
