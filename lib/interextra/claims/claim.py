@@ -99,8 +99,7 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     @property
     def constant(self) -> float:
         """The sum of those terms that are numbers."""
-        numbers = [sign * term for sign, term in self.terms() if isinstance(term, float)]
-        return sum(numbers)
+        return sum(sign * term for sign, term in self.terms() if isinstance(term, float))
 
     @property
     def is_gated(self) -> bool:

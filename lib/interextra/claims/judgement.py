@@ -265,9 +265,8 @@ def _nearness_over_worlds(every_world: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the mean of effect_ratio or delta_ri and the ends of its interval by claim."""
     known = every_world.dropna(subset=name).reset_index(names="row")
     means = across(known, "row", ["claim"], name).set_index("claim")
-    return means[[name, "low", "high"]].rename(
-        columns={"low": f"{name}_low", "high": f"{name}_high"}
-    )
+    names = [name, f"{name}_low", f"{name}_high"]
+    return means[[name, "low", "high"]].set_axis(names, axis="columns")
 
 
 def pooled(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -162,10 +162,7 @@ def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str
 
 def _open_word(outcome: str) -> str:
     """Return why a conclusion is open, in a word; "" where it is decided on all data."""
-    for word in OPEN:
-        if word in outcome:
-            return word
-    return ""
+    return next((word for word in OPEN if word in outcome), "")
 
 
 def _after_colon(sentence: str) -> str:

@@ -311,8 +311,10 @@ def _refuse_columns(
         raise InputError(f"effects: no column {offenders(absent)}; there are {there}")
     strange = [name for name in family if name not in by]
     if strange:
-        names, there = offenders(strange), ", ".join(by)
-        raise InputError(f"effects: family: {names} is no label of a row; there are {there}")
+        there = ", ".join(by)
+        raise InputError(
+            f"effects: family: {offenders(strange)} is no label of a row; there are {there}"
+        )
 
 
 def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:

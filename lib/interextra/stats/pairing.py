@@ -7,7 +7,7 @@ of), unit (what is drawn together) and trained (the name of the trained model).
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -128,14 +128,15 @@ def paired(
 def _refuse_gaps(counts: np.ndarray, query_ids: Sequence[str]) -> None:
     """Refuse a query without a value on a side or of a training, by int[queries, …] of values."""
     has_gap = (counts == 0).any(axis=(1, 2))
-    problem = "effects: query {} lacks a side or a training; measure all alike"
-    _refuse(pd.Series(query_ids)[has_gap], problem)
+    lacking = [query_ids[place] for place in np.flatnonzero(has_gap).tolist()]
+    _refuse(lacking, "effects: query {} lacks a side or a training; measure all alike")
 
 
-def _refuse(query_ids: pd.Series, problem: str) -> None:
+def _refuse(query_ids: Iterable[str], problem: str) -> None:
     """Refuse these queries, if there are any; {} in the problem stands for their names."""
-    if len(query_ids) > 0:
-        raise InputError(problem.format(offenders(query_ids.unique())))
+    distinct = dict.fromkeys(query_ids)
+    if distinct:
+        raise InputError(problem.format(offenders(distinct)))
 
 
 def _codes(labels: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
