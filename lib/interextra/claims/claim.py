@@ -185,7 +185,8 @@ class _Term(NamedTuple):
     @property
     def values(self) -> np.ndarray:
         """The mean over the rows on the side of the term, and behind it the draws of this mean."""
-        mean = self.rows[self.columns[self.side]].mean()
+        column = self.columns[self.side]
+        mean = self.rows[column].mean()
         draws = self.rows.drawn(self.side).mean(axis=0)
         return np.append(mean, draws)
 
@@ -238,8 +239,9 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], leads: pd.DataF
         drawn.append(values[1:])
     table = pd.DataFrame(rows, columns=ANSWERED)
     optional = [*COUNTS, *NEARNESS]
-    unknown = [name for name in optional if table[name].isna().all()]
-    return Effects.of(table.drop(columns=unknown), ["claim"], ["estimate"], drawn)
+    is_unknown = table[optional].isna().all()
+    table = table.drop(columns=is_unknown.index[is_unknown])
+    return Effects.of(table, ["claim"], ["estimate"], drawn)
 
 
 def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
@@ -337,7 +339,8 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
     They stand in the order of their labels: the last digit of a mean depends on the order in which
     it is added up, which that of the table must not decide. InputError: several rows fit.
     """
-    wanted = {name: _listed(values) for name, values in labels.items() if name != "side"}
+    wanted = {name: _listed(values) for name, values in labels.items()}
+    wanted.pop("side", None)
     wanted["measure"] = [claim.measure]
     n_wanted = math.prod(map(len, wanted.values()))
     for table in tables:

@@ -66,8 +66,9 @@ def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd
     if values.empty:
         return pd.DataFrame(columns=columns)
     means = effects(values, [*by, "model"], seed=seed, n_boot=n_boot)
-    systems = [model for model in means["model"].unique() if model != BM25]
-    ahead = means.contrast("model", [(system, BM25) for system in systems])
+    systems = means["model"].unique()
+    pairs = [(system, BM25) for system in systems if system != BM25]
+    ahead = means.contrast("model", pairs)
     names = {"first": "model", "difference": "lead", "low": "lead_low"}
     return pd.DataFrame(ahead).rename(columns=names)[columns]
 
@@ -105,7 +106,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     draws = answers.drawn() if claims else np.empty((0, 1))
     low, high = _intervals(answers, claims, draws)
     margins = [claim.margin for claim in claims]
-    p_sizes = np.array(list(map(outside, draws, margins)))
+    p_sizes = np.fromiter(map(outside, draws, margins), float)
     table = pd.DataFrame(answers).drop(columns=[DRAWS, "bias", "noise", SYSTEMS])
     resolution = detectable(low, high, draws.std(axis=1))
     table = table.assign(low=low, high=high, resolution=resolution)
@@ -151,7 +152,9 @@ def on_rows(table: Effects, judged: pd.DataFrame) -> Effects:
     for row in judged.to_dict("records"):
         claim = stated()[row["claim"]]
         (_, labels), *others = claim.terms()
-        if others or isinstance(labels, float) or claim.side != "effect" or claim.secondary:
+        if others or isinstance(labels, float):
+            continue
+        if claim.side != "effect" or claim.secondary:
             continue
         rows = rows_of(claim, labels, [table])
         if rows is not None and len(rows) == 1:
@@ -208,7 +211,8 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
 
 def _means_over_worlds(every_world: pd.DataFrame) -> pd.DataFrame:
     """Return estimate (less the bias), its standard error, n_queries and n_worlds by claim."""
-    estimates = every_world["estimate"] - every_world["bias"].fillna(0.0)
+    biases = every_world["bias"].fillna(0.0)
+    estimates = every_world["estimate"] - biases
     by_claim = every_world.assign(estimate=estimates).groupby("claim", sort=False)
     return by_claim.agg(
         estimate=("estimate", lambda estimates: estimates.mean(skipna=False)),
@@ -243,7 +247,8 @@ def _sizes_over_worlds(table: pd.DataFrame, claims: Sequence[Claim], n_worlds: i
     """Return the p-values float[claims] of two one-sided t-tests against the margin."""
     margins = np.array([claim.margin for claim in claims])
     to_margin = margins - table["estimate"].abs()
-    return stats.t.sf(to_margin / _known_error(table), n_worlds - 1)
+    t = to_margin / _known_error(table)
+    return stats.t.sf(t, n_worlds - 1)
 
 
 def _weakest_leads(gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -252,8 +257,7 @@ def _weakest_leads(gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     Undefined where a system was not measured in every world.
     """
     n_worlds = len(gates)
-    by_world = [table.assign(world=world) for world, table in enumerate(gates)]
-    means = across(pd.concat(by_world), "world", ["claim", "system"], "lead")
+    means = _across_worlds(gates, ["claim", "system"], "lead")
     means = means.rename(columns={"low": "lead_low"})
     is_unmeasured = means["n"] < n_worlds
     means.loc[is_unmeasured, ["lead", "lead_low"]] = np.nan
@@ -296,9 +300,14 @@ def pooled(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     labels = [name for name in columns if name not in numbers and _is_label(name, tables)]
     if not labels or any(table.duplicated(labels).any() for table in tables):
         return pd.DataFrame()
-    by_world = [table.assign(world=world) for world, table in enumerate(tables)]
-    means = across(pd.concat(by_world, ignore_index=True), "world", labels, effect)
+    means = _across_worlds(tables, labels, effect)
     return means[means["n"] == len(tables)].reset_index(drop=True)
+
+
+def _across_worlds(tables: Sequence[pd.DataFrame], by: Sequence[str], effect: str) -> pd.DataFrame:
+    """Return the means of an effect over worlds with a table each, see `across`."""
+    by_world = [table.assign(world=world) for world, table in enumerate(tables)]
+    return across(pd.concat(by_world), "world", by, effect)
 
 
 def _is_label(name: str, tables: Sequence[pd.DataFrame]) -> bool:

@@ -1,7 +1,7 @@
 """Claims in words: the sentences of a notebook's answer, and the cells of a table for a page.
 
-Each sentence has one of the forms below. Which one, and with what, follows from the rows that
-`judgement` made of a claim, one for each data set.
+What is said follows from the rows that `judgement` made of a claim, one for each data set. The form
+of a sentence stands in `_sentence`; that of the one which answers a notebook's title, in `_answer`.
 """
 
 import re
@@ -22,13 +22,8 @@ Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
 Rows = Mapping[str, Row]  # data set → its row of a claim
 Tables = Mapping[str, pd.DataFrame]  # data set → its table of claims
 
-# The sentence of a claim; of that which answers a notebook's title; of one that leaves it open
-SENTENCE = "{claim}: {conclusion} ({estimates})."
-ANSWER = "{answer}: {conclusion} ({estimates}; {intervals})."
-OPEN_ANSWER = "{outcome} ({reasons}): {claim} ({estimates}; {intervals})."
 NONE = "–"  # the cell of a table
-
-# what is missing of the texts of a row, in a file
+# What stands for the texts of a row that are missing in a file
 NO_TEXTS = {"verdict": "", "size": "", "reason": "", "over": ""}
 # First sentences of answers by notebook, see the file
 ANSWERS = Path(__file__).with_name("answers.yaml")
@@ -76,9 +71,6 @@ REASONS = {
     GATE: "a system is not shown to beat BM25 in domain",
     UNMEASURED: "no lead over BM25 was measured",
 }
-NO_ESTIMATE = "no estimate"
-ONE_WORLD = "one generated world decides no claim"
-SECONDARY = "a secondary claim"
 # a claim that needs more than this many times the data is declared out of reach
 REACHABLE = 10
 # a name at the beginning keeps its capital letter after a colon: BM25, ColBERT
@@ -119,11 +111,10 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
 
 def _sentence(claim: Claim, rows: Rows) -> str:
     """Return the sentence of a claim that answers no title."""
-    return SENTENCE.format(
-        claim=claim.sentence.removesuffix("."),
-        conclusion=_conclusion_with_reasons(claim, rows),
-        estimates=_estimates(claim, rows),
-    )
+    sentence = claim.sentence.removesuffix(".")
+    reasoned = _conclusion_with_reasons(claim, rows)
+    estimates = _estimates(claim, rows)
+    return f"{sentence}: {reasoned} ({estimates})."
 
 
 def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
@@ -132,20 +123,13 @@ def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     intervals = _intervals(claim, rows)
     outcome = conclusion(claim, rows)
     if outcome.startswith(OPEN):
-        return OPEN_ANSWER.format(
-            outcome=_open_word(outcome).capitalize(),
-            reasons="; ".join(_reasons_of_answer(claim, rows)),
-            claim=_after_colon(claim.sentence).removesuffix("."),
-            estimates=estimates,
-            intervals=intervals,
-        )
-    answer = _first_sentence(claim, outcome, title)
-    return ANSWER.format(
-        answer=answer.removesuffix("."),
-        conclusion=_conclusion_with_reasons(claim, rows),
-        estimates=estimates,
-        intervals=intervals,
-    )
+        word = _open_word(outcome).capitalize()
+        reasons = "; ".join(_reasons_of_answer(claim, rows))
+        sentence = _after_colon(claim.sentence).removesuffix(".")
+        return f"{word} ({reasons}): {sentence} ({estimates}; {intervals})."
+    answer = _first_sentence(claim, outcome, title).removesuffix(".")
+    reasoned = _conclusion_with_reasons(claim, rows)
+    return f"{answer}: {reasoned} ({estimates}; {intervals})."
 
 
 def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
@@ -204,19 +188,22 @@ def _why_open(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
         reasons = [row["reason"] for row in rows.values()]
-        return ONE_WORLD if "one world" in reasons else SECONDARY
+        if "one world" in reasons:
+            return "one generated world decides no claim"
+        return "a secondary claim"
     for row in rows.values():
         reason: str = row["reason"]
         if _is_open(row) and reason:
             return REASONS.get(reason, reason)
-    return NO_ESTIMATE
+    return "no estimate"
 
 
 def _estimates(claim: Claim, rows: Rows) -> str:
     """Return the estimates of each data set, what is published, and the margin where it decides."""
     parts = []
     for data, row in rows.items():
-        parts.append(f"{data_name(data, claim)} {_estimate(row, claim)}")
+        name = data_name(data, claim)
+        parts.append(f"{name} {_estimate(row, claim)}")
     if np.isfinite(claim.published):
         parts.append(f"published {published(claim)}")
     is_sized = any(row["size"] for row in rows.values())
@@ -249,7 +236,9 @@ def _intervals(claim: Claim, rows: Rows) -> str:
         elif units:
             parts.append(f"over {units} ({', '.join(names)})")
     text = f"{kind} 95 % confidence intervals"
-    return f"{text} {'; '.join(parts)}" if parts else text
+    if not parts:
+        return text
+    return f"{text} {'; '.join(parts)}"
 
 
 def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str, list[str]]:
@@ -300,7 +289,10 @@ def conclusion(claim: Claim, rows: Rows) -> str:
     different = set(outcomes.values())
     if len(outcomes) > 1 and len(different) == 1:
         return different.pop()
-    texts = [f"{outcome} {PLACES.get(data, data)}" for data, outcome in outcomes.items()]
+    texts = []
+    for data, outcome in outcomes.items():
+        place = PLACES.get(data, data)
+        texts.append(f"{outcome} {place}")
     decided_first = sorted(texts, key=lambda text: text.startswith(OPEN))
     return ", ".join(decided_first)
 
@@ -385,8 +377,8 @@ def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
     for data, table in tables.items():
         for row in table.fillna(NO_TEXTS).to_dict("records"):
             rows.setdefault(row["claim"], {})[data] = row
-    claims = stated()
-    return [(claims[name], rows_of_claim) for name, rows_of_claim in rows.items()]
+    claims = [stated()[name] for name in rows]
+    return list(zip(claims, rows.values(), strict=True))
 
 
 def data_name(data: str, claim: Claim) -> str:
@@ -401,9 +393,7 @@ def margin(claim: Claim) -> str:
 
     Of equality, or of a loss or gain that is too small to matter.
     """
-    if not claim.unit:
-        return f"{claim.margin:.2f}"
-    return f"{100 * claim.margin:.1f} {claim.unit}"
+    return with_unit(claim.margin, claim.unit).removeprefix("+")
 
 
 def published(claim: Claim) -> str:
@@ -457,11 +447,11 @@ def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     reason: str = row["reason"]
     reasons = [MANY.get(reason, reason)] if reason else []
     if reason == GATE and np.isfinite(row["lead"]):
-        return [*reasons, f"lead {100 * row['lead']:+.1f} points"]
+        points = 100 * row["lead"]
+        return [*reasons, f"lead {points:+.1f} points"]
     resolution = row.get("resolution", np.nan)
     is_excluded = reason.startswith("gate")
-    is_open = row["verdict"] == "undecided" and not is_excluded
-    if not is_open or not np.isfinite(resolution):
+    if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):
         return reasons
     reasons.append(_detects(claim, resolution))
     if claim.asked == 0:  # nothing is asked of a baseline that finds nothing

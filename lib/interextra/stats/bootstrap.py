@@ -83,7 +83,8 @@ def resampled_means(
 def _sums_of_units(table: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Return the sums of a table over the queries of each unit, float[n_units, columns]."""
     columns = table.reshape(len(units), -1).T
-    return np.stack([np.bincount(units, column) for column in columns], axis=1)
+    sums = [np.bincount(units, column) for column in columns]
+    return np.stack(sums, axis=1)
 
 
 def stretched(draws: np.ndarray, estimate: float, degrees_of_freedom: float) -> np.ndarray:
@@ -127,8 +128,9 @@ def varies(draws: np.ndarray) -> np.ndarray:
 
     They do not where one of them is undefined.
     """
+    spread = np.ptp(draws, axis=-1)
     largest = np.abs(draws).max(axis=-1)
-    return np.ptp(draws, axis=-1) > 1e-12 * np.maximum(1.0, largest)
+    return spread > 1e-12 * np.maximum(1.0, largest)
 
 
 def simultaneous(
@@ -176,10 +178,11 @@ def _reach_by_spread(deviations: np.ndarray, spread: np.ndarray, level: float) -
 
 def _reach_by_ranks(deviations: np.ndarray, level: float) -> np.ndarray:
     """Return how far each row reaches: the same quantile of its deviations for all rows."""
+    n_boot = deviations.shape[1]
     ranks = stats.rankdata(deviations, method="min", axis=1)  # ties, such as all equal, rank low
     largest = ranks.max(axis=0)
     rank = np.quantile(largest, level, method="higher")
-    share = (rank - 1) / (deviations.shape[1] - 1)
+    share = (rank - 1) / (n_boot - 1)
     return np.quantile(deviations, share, axis=1, method="higher")
 
 

@@ -84,7 +84,7 @@ def correlations(
 
 def _signs(values: np.ndarray) -> np.ndarray:
     """Return the sign of each point's value minus each other's, float[..., n, n]."""
-    return np.sign(values[..., :, None] - values[..., None, :])
+    return np.sign(values[..., None] - values[..., None, :])
 
 
 def _ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def _ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     Below a point counts 1, beside it ½.
     """
-    is_below = (_signs(values).swapaxes(-1, -2) + 1) / 2  # [..., other, point]
+    is_below = (1 - _signs(values)) / 2  # [..., other, point]
     return _weighted(counts, is_below)
 
 
@@ -105,7 +105,7 @@ def _deviations(
     if within is None:
         within = [""] * values.shape[-1]
     labels = np.asarray(within)
-    has_label = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
+    has_label = np.float64(labels[:, None] == np.unique(labels))  # [n_points, labels]
     sizes = np.maximum(counts @ has_label, 1)  # a label of which no point is drawn has no mean
     means = (counts * values) @ has_label / sizes
     return values - means @ has_label.T
@@ -193,7 +193,8 @@ def _untied_pairs(columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
         has_value = np.float32(values == np.unique(values)[:, None])
         sizes = np.float64(has_value @ counts)  # [values, n_boot]
         all_pairs = sizes.sum(axis=0) ** 2
-        untied.append(all_pairs - (sizes**2).sum(axis=0))
+        tied_pairs = (sizes**2).sum(axis=0)
+        untied.append(all_pairs - tied_pairs)
     return np.stack(untied, axis=1)
 
 
@@ -268,7 +269,8 @@ def _dense_ranks_of_side(name: str, values: np.ndarray) -> np.ndarray:
     if not is_finite.all():
         rows = offenders(np.flatnonzero(~is_finite).tolist())
         raise InputError(f"{name}: NaN or infinite in rows {rows}; drop these queries")
-    return stats.rankdata(columns, "dense", axis=0).T.astype(np.float32)
+    ranks = stats.rankdata(columns, "dense", axis=0)
+    return ranks.T.astype(np.float32)
 
 
 def stretched_z(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
@@ -384,10 +386,12 @@ def _test_by_all_orders(
     y_ranks = stats.rankdata(y) - centre
     orders = np.array(list(itertools.permutations(x_ranks)))
     norm = np.linalg.norm(x_ranks) * np.linalg.norm(y_ranks)
-    sizes = np.abs(orders @ y_ranks / norm).round(9)
-    p_value = (sizes >= round(abs(estimate), 9)).mean()
+    correlations_of_orders = orders @ y_ranks / norm
+    sizes = np.abs(correlations_of_orders).round(9)
+    size = round(abs(estimate), 9)
+    p_value = (sizes >= size).mean()
     significant = [size for size in np.unique(sizes) if (sizes >= size).mean() < 0.05]
-    return float(p_value), float(min(significant, default=np.nan))
+    return float(p_value), min(significant, default=np.nan)
 
 
 def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
@@ -455,8 +459,8 @@ def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
     of_first = matrix[0, [2, 3, 2, 3]] - through_third  # r13, r14, r13, r14
     of_second = matrix[1, [3, 2, 3, 2]] - through_third  # r24, r23, r24, r23
     products = (of_first * of_second).reshape(2, 2)
-    joint = products.sum(axis=1).sum()
-    covariance = joint / 2 / (1 - r**2) ** 2
+    joint = products.sum(axis=1).sum() / 2
+    covariance = joint / (1 - r**2) ** 2
     if covariance >= 1:
         return float("nan"), float("nan")
     difference = np.arctanh(r12) - np.arctanh(r34)

@@ -337,7 +337,8 @@ def _insert_p_values(table: Effects, p_values: Sequence[float], family: Sequence
     place = list(table).index("high") + 1
     table.insert(place, "p_value", p_values)
     families = list(family) or np.zeros(len(table))
-    adjusted = table.groupby(families, dropna=False)["p_value"].transform(holm)
+    by_family = table.groupby(families, dropna=False)
+    adjusted = by_family["p_value"].transform(holm)
     table.insert(place + 1, "p_holm", adjusted)
 
 
@@ -388,7 +389,8 @@ def _resampled_groups(
         noise = noises[key]
         means = resampled[key]
         noisy = means + _drawn_noise(part, noise, key, seed, n_boot)
-        groups[key[:n_by]].append(_Stratum(part, means, noisy, noise))
+        stratum = _Stratum(part, means, noisy, noise)
+        groups[key[:n_by]].append(stratum)
     return groups
 
 
@@ -403,7 +405,8 @@ def _resampled(
     Other units, and the same ones in a stratum of another name, have other seeds.
     """
     resampled: dict[Key, np.ndarray] = {}
-    for (stratum, unit_ids, _), keys in _keys_by_units(parts, n_by).items():
+    keys_by_units = _keys_by_units(parts, n_by)
+    for (stratum, unit_ids, _), keys in keys_by_units.items():
         of_units = seed_of(seed, unit_ids)
         _, of_stratum = seed_of(seed, stratum)
         own_seed = (*of_units, of_stratum) if stratum else of_units
@@ -469,8 +472,9 @@ def _estimated(
         drawn.append([estimate.draws for estimate in estimates])
     biases = [estimate.bias for estimate in estimates]  # of the last column, the effect
     ends = map(interval, drawn[-1])
-    table["low"], table["high"] = zip(*ends, strict=True)
-    table = table.join(pd.DataFrame(map(_counts, groups.values())))
+    table[["low", "high"]] = list(ends)
+    counts = pd.DataFrame(map(_counts, groups.values()))
+    table = table.join(counts)
     return Effects.of(table, by, columns, *drawn, bias=biases)
 
 
@@ -490,7 +494,8 @@ def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
     of_queries = centres + widening[:, None] * (plain - centres)  # [strata, n_boot]
     of_training = noisy - plain
     value = fmean(values)
-    freedom = _degrees_of_freedom(of_queries.var(axis=1), n_units - 1)
+    variances = of_queries.var(axis=1)
+    freedom = _degrees_of_freedom(variances, n_units - 1)
     widened = stretched(of_queries.mean(axis=0), value, freedom)
     return _Estimate(
         value,

@@ -159,7 +159,8 @@ def _coded(
     if _is_folded(rows):
         model, _ = _codes(rows["left_out"])
     training = _trainings(rows, side)
-    return Coded(query, side, training, model, rows["value"].to_numpy(float))
+    value = rows["value"].to_numpy(float)
+    return Coded(query, side, training, model, value)
 
 
 def _is_folded(rows: pd.DataFrame) -> bool:
@@ -186,8 +187,10 @@ def _units(
         return np.arange(len(query_ids)), query_ids
     unit_of = rows[["query_id", "unit"]].astype(str)
     unit_of = unit_of.drop_duplicates().sort_values("query_id")
-    repeated = unit_of.loc[unit_of["query_id"].duplicated(), "query_id"]
-    _refuse(repeated, "effects: query {} has several units; give it one")
+    is_repeated = unit_of["query_id"].duplicated()
+    _refuse(
+        unit_of.loc[is_repeated, "query_id"], "effects: query {} has several units; give it one"
+    )
     return _codes(unit_of["unit"])
 
 

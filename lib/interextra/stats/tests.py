@@ -49,7 +49,8 @@ def tests(
     for key, part in grouped(measured, by):
         pairs = paired(part, on, sides, key)
         difference = pairs.difference
-        bound = margin * pairs.sides[:, 0].mean()
+        first = pairs.sides[:, 0]
+        bound = margin * first.mean()
         tested = (
             paired_t(difference),
             _permutation_test(difference, seed),
@@ -133,7 +134,8 @@ def outside(draws: np.ndarray, margin: float) -> float:
     n_below = (draws <= -margin).sum()
     n_above = (draws >= margin).sum()
     n_beyond = max(n_below, n_above)
-    return float((n_beyond + 1) / (len(draws) + 1))
+    share = (n_beyond + 1) / (len(draws) + 1)
+    return float(share)
 
 
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -141,7 +143,8 @@ def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarr
 
     By the ends of an interval and a standard error.
     """
-    return (high - low) / 2 + stats.norm.ppf(0.8) * error
+    half_width = (high - low) / 2
+    return half_width + stats.norm.ppf(0.8) * error
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
