@@ -277,7 +277,8 @@ def effects(
     for key, part in grouped(values, labels):
         parts[key] = paired(part, on, sides, key)
     groups = _resampled_groups(parts, labels, len(by), seed, n_boot)
-    columns = [*map(str, sides or ("mean", "mean")), effect]
+    names_of_sides = map(str, sides or ("mean", "mean"))
+    columns = [*names_of_sides, effect]
     table = _estimated(groups, by, columns, effect)
     if on:
         p_values = [np.nan] * len(table)
@@ -322,7 +323,8 @@ def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
     n_sides = 0 if on is None else 2
-    if not len(sides) == len(set(sides)) == n_sides:
+    n_distinct = len(set(sides))
+    if not len(sides) == n_distinct == n_sides:
         raise InputError(
             f"effects: on = {on!r}, sides = {sides!r}; give a column and its two values, or neither"
         )

@@ -188,9 +188,8 @@ def _units(
     unit_of = rows[["query_id", "unit"]].astype(str)
     unit_of = unit_of.drop_duplicates().sort_values("query_id")
     is_repeated = unit_of["query_id"].duplicated()
-    _refuse(
-        unit_of.loc[is_repeated, "query_id"], "effects: query {} has several units; give it one"
-    )
+    repeated = unit_of.loc[is_repeated, "query_id"]
+    _refuse(repeated, "effects: query {} has several units; give it one")
     return _codes(unit_of["unit"])
 
 
