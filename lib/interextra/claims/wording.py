@@ -353,7 +353,7 @@ def page(tables: Tables) -> pd.DataFrame:
         A cell of a data set is `formatted`. Empty without any row.
     """
     asked = [data for data in tables if len(tables[data])]
-    lines = []
+    lines, conclusions = [], []
     for claim, rows in _by_claim(tables):
         line = {
             "claim": claim.sentence,
@@ -363,19 +363,20 @@ def page(tables: Tables) -> pd.DataFrame:
         for data in asked:
             name = data_name(data, claim)
             line[name] = formatted(rows[data]) if data in rows else NONE
-        line["conclusion"] = _with_untestable(conclusion(claim, rows), claim, rows)
         lines.append(line)
+        text = conclusion(claim, rows)
+        conclusions.append(_with_untestable(text, claim, rows))
     if not lines:
         return pd.DataFrame()
-    table = pd.DataFrame(lines).fillna(NONE)
-    return table[[*table.columns.drop("conclusion"), "conclusion"]]
+    return pd.DataFrame(lines).fillna(NONE).assign(conclusion=conclusions)
 
 
 def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
     """Return each claim that some tables answer, with its row in each data set."""
     rows: dict[str, dict[str, Row]] = {}
     for data, table in tables.items():
-        for row in table.fillna(NO_TEXTS).to_dict("records"):
+        complete = table.astype(object).fillna(NO_TEXTS)
+        for row in complete.to_dict("records"):
             rows.setdefault(row["claim"], {})[data] = row
     claims = [stated()[name] for name in rows]
     return list(zip(claims, rows.values(), strict=True))

@@ -502,7 +502,7 @@ def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
     return _Estimate(
         value,
         draws=widened + of_training.mean(axis=0),
-        bias=float(plain.mean()) - value,
+        bias=plain.mean() - value,
     )
 
 
@@ -518,10 +518,10 @@ def _degrees_of_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
     """
     if not freedoms.all():
         return 0.0
-    below = float((variances**2 / freedoms).sum())
+    below = (variances**2 / freedoms).sum()
     if below > 0:
-        return float(variances.sum() ** 2 / below)
-    return float(freedoms.sum())
+        return variances.sum() ** 2 / below
+    return freedoms.sum()
 
 
 def _counts(strata: Sequence[_Stratum]) -> dict[str, Any]:

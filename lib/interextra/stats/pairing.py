@@ -25,14 +25,9 @@ class Models(NamedTuple):
 
     squares: float  # of the deviations of single trainings from the mean of their model
     counted: int  # degrees of freedom in `squares`: a model on both sides counts twice
-    freedom: Mapping[Key, int]  # name of each trained model → its trainings beyond the first
+    names: frozenset[Key]  # of each trained model those of its trainings, on whatever queries
     shares: np.ndarray  # float[n_sides], sum of squared weights of the models; 1: a single model
     is_trained: bool  # and named
-
-    @property
-    def names(self) -> frozenset[Key]:
-        """What the models are called, whatever queries they were measured on."""
-        return frozenset(self.freedom)
 
     @property
     def variance(self) -> float:
@@ -239,17 +234,17 @@ def _models(
     means = ratio(sums, counts)  # [sides, models, trainings]; NaN: not on this side
     shares = _totals(places, shape, weights)[..., 0]
     squares = []
-    freedom = {}
+    trained = set()
     for pair, names in names_of_models.items():
         if names and counts[pair][0] > 0:
             deviations = means[pair] - means[pair].mean()
             squares.append(deviations @ deviations)
-            freedom[names] = len(names) - 1
+            trained.add(names)
     n_trainings = shape[2]
     return Models(
         squares=math.fsum(squares),
         counted=(n_trainings - 1) * len(squares),
-        freedom=freedom,
+        names=frozenset(trained),
         shares=(shares**2).sum(axis=1),
-        is_trained=is_named and bool(freedom),
+        is_trained=is_named and bool(trained),
     )

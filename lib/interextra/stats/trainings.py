@@ -47,24 +47,27 @@ def training_noises(
 
 def _noises_of_system(rows: Mapping[Key, Models]) -> dict[Key, TrainingNoise]:
     """Return the noise of each row of a system with trained models, if any was trained twice."""
-    freedom: dict[Key, int] = {}
-    for models in rows.values():
-        freedom.update(models.freedom)
     mean_variances = _mean_variances(rows.values())
-    weights = [sum(freedom[name] for name in names) for names in mean_variances]
+    weights = list(map(_freedom, mean_variances))
     if not any(weights):
         return {}
-    noise_freedom = sum(freedom.values())
+    names_of_rows = [models.names for models in rows.values()]
+    freedom = _freedom(frozenset.union(*names_of_rows))
     noises = {}
     for key, models in rows.items():
-        if not models.freedom:
+        if not models.names:
             continue
         variances = dict(mean_variances)
         if models.counted:
             variances[models.names] = models.variance
         pooled = fmean(variances.values(), weights)
-        noises[key] = TrainingNoise(math.sqrt(pooled), noise_freedom)
+        noises[key] = TrainingNoise(math.sqrt(pooled), freedom)
     return noises
+
+
+def _freedom(names: frozenset[Key]) -> int:
+    """Return the degrees of freedom of some models: their trainings beyond the first of each."""
+    return sum(len(trainings) - 1 for trainings in names)
 
 
 def _mean_variances(rows: Iterable[Models]) -> dict[frozenset[Key], float]:
