@@ -183,7 +183,7 @@ class _Term(NamedTuple):
     rows: Effects
 
     @property
-    def values(self) -> np.ndarray:
+    def mean_and_draws(self) -> np.ndarray:
         """The mean over the rows on the side of the term, and behind it the draws of this mean."""
         column = self.columns[self.side]
         mean = self.rows[column].mean()
@@ -233,10 +233,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], leads: pd.DataF
         terms = _terms(claim, tables)
         if terms is None:
             continue  # not asked in this profile
-        signed_values = [term.sign * term.values for term in terms]
-        values = claim.constant + np.sum(signed_values, axis=0)
-        rows.append(_answer(claim, terms, values, leads))
-        drawn.append(values[1:])
+        signed = [term.sign * term.mean_and_draws for term in terms]
+        estimate_and_draws = claim.constant + np.sum(signed, axis=0)
+        rows.append(_answer(claim, terms, estimate_and_draws, leads))
+        drawn.append(estimate_and_draws[1:])
     table = pd.DataFrame(rows, columns=ANSWERED)
     optional = [*COUNTS, *NEARNESS]
     is_unknown = table[optional].isna().all()
@@ -259,10 +259,10 @@ def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
 
 
 def _answer(
-    claim: Claim, terms: Sequence[_Term], values: np.ndarray, leads: pd.DataFrame
+    claim: Claim, terms: Sequence[_Term], estimate_and_draws: np.ndarray, leads: pd.DataFrame
 ) -> dict[str, Any]:
     """Return the row of a claim in `answered`, from its terms, its estimate and the draws of it."""
-    draws = values[1:]
+    draws = estimate_and_draws[1:]
     all_rows = pd.concat([term.rows for term in terms])
     systems = _leads_of(all_rows, leads)
     drawn_units = all_rows[DRAWN].iloc[0] if DRAWN in all_rows else QUERIES
@@ -271,7 +271,7 @@ def _answer(
     low, high = interval(draws)
     row = {
         "claim": claim.name,
-        "estimate": values[0],
+        "estimate": estimate_and_draws[0],
         "low": low,
         "high": high,
         "bias": sum(biases),
@@ -316,12 +316,14 @@ def _nearness(claim: Claim, terms: Sequence[_Term]) -> dict[str, float]:
     else:
         [baseline] = [term for term in terms if term.sign < 0]
         [advanced] = [term for term in terms if term.sign > 0]
+    ours_baseline = baseline.mean_and_draws
+    ours_advanced = advanced.mean_and_draws
     published_baseline, published_advanced = claim.levels
     published_difference = published_advanced - published_baseline
-    improvement = ratio(advanced.values, baseline.values) - 1
+    improvement = ratio(ours_advanced, ours_baseline) - 1
     measures = {
         # our difference over the published one: 1 for the same, below 0 for the other direction
-        "effect_ratio": (advanced.values - baseline.values) / published_difference,
+        "effect_ratio": (ours_advanced - ours_baseline) / published_difference,
         # the published relative improvement minus ours: 0 for the same
         "delta_ri": published_difference / published_baseline - improvement,
     }
