@@ -91,18 +91,15 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
 
         A term is a number, or the labels of rows whose mean is taken.
         """
-        for sign, name in ((1, "plus"), (-1, "minus")):
-            terms = self.rows.get(name, [])
-            if not isinstance(terms, list):
-                terms = [terms]
-            for term in terms:
+        for name, terms in self.rows.items():
+            sign = 1 if name == "plus" else -1
+            for term in _listed(terms):
                 yield sign, term
 
     @property
     def constant(self) -> float:
         """The sum of those terms that are numbers."""
-        numbers = [sign * term for sign, term in self.terms() if isinstance(term, float)]
-        return sum(numbers)
+        return sum(sign * term for sign, term in self.terms() if isinstance(term, float))
 
     @property
     def is_gated(self) -> bool:
@@ -149,6 +146,11 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
         return abs(self.published)
 
 
+def _listed(value: Any) -> list:
+    """Return a list as it is, and a list of a single value."""
+    return value if isinstance(value, list) else [value]
+
+
 @lru_cache
 def stated() -> dict[str, Claim]:
     """Return the claims of `claims.yaml` that runs answer, by name."""
@@ -181,14 +183,12 @@ class _Term(NamedTuple):
     rows: Effects
 
     @property
-    def mean(self) -> float:
-        """The mean over the rows, on the side of the term."""
-        return self.rows[self.columns[self.side]].mean()
-
-    @property
-    def draws(self) -> np.ndarray:
-        """The draws float[n_boot] of the mean."""
-        return self.rows.drawn(self.side).mean(axis=0)
+    def mean_and_draws(self) -> np.ndarray:
+        """The mean over the rows on the side of the term, and behind it the draws of this mean."""
+        column = self.columns[self.side]
+        mean = self.rows[column].mean()
+        draws = self.rows.drawn(self.side).mean(axis=0)
+        return np.append(mean, draws)
 
     @property
     def bias(self) -> float:
@@ -233,21 +233,24 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], leads: pd.DataF
         terms = _terms(claim, tables)
         if terms is None:
             continue  # not asked in this profile
-        draws = claim.constant + sum(term.sign * term.draws for term in terms)
-        rows.append(_answer(claim, terms, draws, leads))
-        drawn.append(draws)
+        signed = [term.sign * term.mean_and_draws for term in terms]
+        estimate_and_draws = claim.constant + np.sum(signed, axis=0)
+        rows.append(_answer(claim, terms, estimate_and_draws, leads))
+        drawn.append(estimate_and_draws[1:])
     table = pd.DataFrame(rows, columns=ANSWERED)
     optional = [*COUNTS, *NEARNESS]
-    unknown = [name for name in optional if table[name].isna().all()]
-    return Effects.of(table.drop(columns=unknown), ["claim"], ["estimate"], drawn)
+    is_unknown = table[optional].isna().all()
+    table = table.drop(columns=is_unknown.index[is_unknown])
+    return Effects.of(table, ["claim"], ["estimate"], drawn)
 
 
 def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
     """Return the rows that answer a claim; None where the tables lack some of them."""
-    signed_labels = [(sign, term) for sign, term in claim.terms() if isinstance(term, dict)]
-    rows_of_terms = [rows_of(claim, labels, tables) for _, labels in signed_labels]
     terms = []
-    for (sign, labels), rows in zip(signed_labels, rows_of_terms, strict=True):
+    for sign, labels in claim.terms():
+        if isinstance(labels, float):
+            continue
+        rows = rows_of(claim, labels, tables)
         if rows is None:
             return None
         side = SIDES[labels.get("side", claim.side)]
@@ -256,9 +259,10 @@ def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
 
 
 def _answer(
-    claim: Claim, terms: Sequence[_Term], draws: np.ndarray, leads: pd.DataFrame
+    claim: Claim, terms: Sequence[_Term], estimate_and_draws: np.ndarray, leads: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the row of a claim in `answered`, from its terms and the draws of its estimate."""
+    """Return the row of a claim in `answered`, from its terms, its estimate and the draws of it."""
+    draws = estimate_and_draws[1:]
     all_rows = pd.concat([term.rows for term in terms])
     systems = _leads_of(all_rows, leads)
     drawn_units = all_rows[DRAWN].iloc[0] if DRAWN in all_rows else QUERIES
@@ -267,7 +271,7 @@ def _answer(
     low, high = interval(draws)
     row = {
         "claim": claim.name,
-        "estimate": claim.constant + sum(term.sign * term.mean for term in terms),
+        "estimate": estimate_and_draws[0],
         "low": low,
         "high": high,
         "bias": sum(biases),
@@ -312,35 +316,23 @@ def _nearness(claim: Claim, terms: Sequence[_Term]) -> dict[str, float]:
     else:
         [baseline] = [term for term in terms if term.sign < 0]
         [advanced] = [term for term in terms if term.sign > 0]
-    nearness = {}
-    for name, measure in (("effect_ratio", _effect_ratio), ("delta_ri", _delta_ri)):
-        estimate = measure(baseline.mean, advanced.mean, claim.levels)
-        draws = measure(baseline.draws, advanced.draws, claim.levels)
-        low, high = interval(draws)
-        nearness[name] = float(estimate)
-        nearness[f"{name}_low"] = low
-        nearness[f"{name}_high"] = high
+    ours_baseline = baseline.mean_and_draws
+    ours_advanced = advanced.mean_and_draws
+    published_baseline, published_advanced = claim.levels
+    published_difference = published_advanced - published_baseline
+    improvement = ratio(ours_advanced, ours_baseline) - 1
+    measures = {
+        # our difference over the published one: 1 for the same, below 0 for the other direction
+        "effect_ratio": (ours_advanced - ours_baseline) / published_difference,
+        # the published relative improvement minus ours: 0 for the same
+        "delta_ri": published_difference / published_baseline - improvement,
+    }
+    nearness: dict[str, float] = {}
+    for name, values in measures.items():
+        low, high = interval(values[1:])
+        estimate = float(values[0])
+        nearness |= {name: estimate, f"{name}_low": low, f"{name}_high": high}
     return nearness
-
-
-def _effect_ratio(
-    baseline: np.ndarray, advanced: np.ndarray, levels: tuple[float, float]
-) -> np.ndarray:
-    """Return our difference of the two sides over the published one.
-
-    1 for the same, below 0 for the other direction.
-    """
-    first, second = levels
-    return (advanced - baseline) / (second - first)
-
-
-def _delta_ri(
-    baseline: np.ndarray, advanced: np.ndarray, levels: tuple[float, float]
-) -> np.ndarray:
-    """Return the published relative improvement minus ours, 0 for the same."""
-    first, second = levels
-    published_improvement = (second - first) / first
-    return published_improvement - (ratio(advanced, baseline) - 1)
 
 
 def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) -> Effects | None:
@@ -349,10 +341,8 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
     They stand in the order of their labels: the last digit of a mean depends on the order in which
     it is added up, which that of the table must not decide. InputError: several rows fit.
     """
-    wanted = {}
-    for name, values in labels.items():
-        if name != "side":
-            wanted[name] = values if isinstance(values, list) else [values]
+    wanted = {name: _listed(values) for name, values in labels.items()}
+    wanted.pop("side", None)
     wanted["measure"] = [claim.measure]
     n_wanted = math.prod(map(len, wanted.values()))
     for table in tables:

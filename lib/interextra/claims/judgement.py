@@ -66,8 +66,9 @@ def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd
     if values.empty:
         return pd.DataFrame(columns=columns)
     means = effects(values, [*by, "model"], seed=seed, n_boot=n_boot)
-    systems = [model for model in means["model"].unique() if model != BM25]
-    ahead = means.contrast("model", [(system, BM25) for system in systems])
+    systems = means["model"].unique()
+    pairs = [(system, BM25) for system in systems if system != BM25]
+    ahead = means.contrast("model", pairs)
     names = {"first": "model", "difference": "lead", "low": "lead_low"}
     return pd.DataFrame(ahead).rename(columns=names)[columns]
 
@@ -79,7 +80,8 @@ def gate(answers: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame[claim, system, lead, lead_low]
     """
-    parts = [row[SYSTEMS].assign(claim=row["claim"]) for _, row in answers.iterrows()]
+    pairs = zip(answers["claim"], answers[SYSTEMS], strict=True)
+    parts = [leads_of_systems.assign(claim=claim) for claim, leads_of_systems in pairs]
     systems = pd.concat(parts) if parts else pd.DataFrame()
     return systems.reindex(columns=["claim", "system", "lead", "lead_low"])
 
@@ -104,7 +106,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     draws = answers.drawn() if claims else np.empty((0, 1))
     low, high = _intervals(answers, claims, draws)
     margins = [claim.margin for claim in claims]
-    p_sizes = list(map(outside, draws, margins))
+    p_sizes = np.fromiter(map(outside, draws, margins), float)
     table = pd.DataFrame(answers).drop(columns=[DRAWS, "bias", "noise", SYSTEMS])
     resolution = detectable(low, high, draws.std(axis=1))
     table = table.assign(low=low, high=high, resolution=resolution)
@@ -121,18 +123,15 @@ def _intervals(
     low = answers["low"].to_numpy(float, copy=True)
     high = answers["high"].to_numpy(float, copy=True)
     is_primary = _is_primary(claims)
-    if not is_primary.any():
-        return low, high
     is_correlation = np.array([claim.is_correlation for claim in claims], bool)
-    estimates = answers["estimate"].to_numpy(float, copy=True)
-    draws = draws.copy()
-    estimates[is_correlation] = fisher_z(estimates[is_correlation])
-    draws[is_correlation] = fisher_z(draws[is_correlation])
+    estimates = answers["estimate"].to_numpy(float)
+    estimates = np.where(is_correlation, fisher_z(estimates), estimates)
+    draws = np.where(is_correlation[:, None], fisher_z(draws), draws)
     ends = simultaneous(estimates[is_primary], draws[is_primary])
     low[is_primary], high[is_primary] = ends
     is_bounded = is_primary & is_correlation
-    low[is_bounded] = np.tanh(low[is_bounded])
-    high[is_bounded] = np.tanh(high[is_bounded])
+    low = np.where(is_bounded, np.tanh(low), low)
+    high = np.where(is_bounded, np.tanh(high), high)
     return low, high
 
 
@@ -152,11 +151,13 @@ def on_rows(table: Effects, judged: pd.DataFrame) -> Effects:
     table = table.assign(claim_low=np.nan, claim_high=np.nan)
     for row in judged.to_dict("records"):
         claim = stated()[row["claim"]]
-        labels = [term for _, term in claim.terms()]
-        if len(labels) != 1 or claim.side != "effect":
+        (_, labels), *others = claim.terms()
+        if others or isinstance(labels, float):
             continue
-        rows = rows_of(claim, labels[0], [table])
-        if rows is not None and len(rows) == 1 and not claim.secondary:
+        if claim.side != "effect" or claim.secondary:
+            continue
+        rows = rows_of(claim, labels, [table])
+        if rows is not None and len(rows) == 1:
             table.loc[rows.index, "claim_low"] = row["low"]
             table.loc[rows.index, "claim_high"] = row["high"]
     return table
@@ -210,7 +211,8 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
 
 def _means_over_worlds(every_world: pd.DataFrame) -> pd.DataFrame:
     """Return estimate (less the bias), its standard error, n_queries and n_worlds by claim."""
-    estimates = every_world["estimate"] - every_world["bias"].fillna(0.0)
+    biases = every_world["bias"].fillna(0.0)
+    estimates = every_world["estimate"] - biases
     by_claim = every_world.assign(estimate=estimates).groupby("claim", sort=False)
     return by_claim.agg(
         estimate=("estimate", lambda estimates: estimates.mean(skipna=False)),
@@ -245,7 +247,8 @@ def _sizes_over_worlds(table: pd.DataFrame, claims: Sequence[Claim], n_worlds: i
     """Return the p-values float[claims] of two one-sided t-tests against the margin."""
     margins = np.array([claim.margin for claim in claims])
     to_margin = margins - table["estimate"].abs()
-    return stats.t.sf(to_margin / _known_error(table), n_worlds - 1)
+    t = to_margin / _known_error(table)
+    return stats.t.sf(t, n_worlds - 1)
 
 
 def _weakest_leads(gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -254,8 +257,7 @@ def _weakest_leads(gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     Undefined where a system was not measured in every world.
     """
     n_worlds = len(gates)
-    by_world = [table.assign(world=world) for world, table in enumerate(gates)]
-    means = across(pd.concat(by_world), "world", ["claim", "system"], "lead")
+    means = _across_worlds(gates, ["claim", "system"], "lead")
     means = means.rename(columns={"low": "lead_low"})
     is_unmeasured = means["n"] < n_worlds
     means.loc[is_unmeasured, ["lead", "lead_low"]] = np.nan
@@ -267,9 +269,8 @@ def _nearness_over_worlds(every_world: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the mean of effect_ratio or delta_ri and the ends of its interval by claim."""
     known = every_world.dropna(subset=name).reset_index(names="row")
     means = across(known, "row", ["claim"], name).set_index("claim")
-    return means[[name, "low", "high"]].rename(
-        columns={"low": f"{name}_low", "high": f"{name}_high"}
-    )
+    names = [name, f"{name}_low", f"{name}_high"]
+    return means[[name, "low", "high"]].set_axis(names, axis="columns")
 
 
 def pooled(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -299,9 +300,14 @@ def pooled(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     labels = [name for name in columns if name not in numbers and _is_label(name, tables)]
     if not labels or any(table.duplicated(labels).any() for table in tables):
         return pd.DataFrame()
-    by_world = [table.assign(world=world) for world, table in enumerate(tables)]
-    means = across(pd.concat(by_world, ignore_index=True), "world", labels, effect)
+    means = _across_worlds(tables, labels, effect)
     return means[means["n"] == len(tables)].reset_index(drop=True)
+
+
+def _across_worlds(tables: Sequence[pd.DataFrame], by: Sequence[str], effect: str) -> pd.DataFrame:
+    """Return the means of an effect over worlds with a table each, see `across`."""
+    by_world = [table.assign(world=world) for world, table in enumerate(tables)]
+    return across(pd.concat(by_world), "world", by, effect)
 
 
 def _is_label(name: str, tables: Sequence[pd.DataFrame]) -> bool:
@@ -312,14 +318,14 @@ def _is_label(name: str, tables: Sequence[pd.DataFrame]) -> bool:
     values = [table[name].dropna() for table in tables]
     if not all(map(pd.api.types.is_numeric_dtype, values)):
         return True
-    shared = set(max(values, key=len))
-    return all(set(of_world) <= shared for of_world in values)
+    longest = max(values, key=lambda of_world: of_world.size)
+    return all(of_world.isin(longest).all() for of_world in values)
 
 
 def _judged(
     table: pd.DataFrame,
     claims: Sequence[Claim],
-    p_sizes: Sequence[float],
+    p_sizes: np.ndarray,
     noises: Sequence[str],
 ) -> pd.DataFrame:
     """Return a table of claims with the columns JUDGED.
@@ -334,15 +340,12 @@ def _judged(
     return table.drop(columns=["lead_low", "resolution"]).join(judged)
 
 
-def _corrected(
-    claims: Sequence[Claim], p_sizes: Sequence[float], is_few: Sequence[bool]
-) -> np.ndarray:
+def _corrected(claims: Sequence[Claim], p_sizes: np.ndarray, is_few: Sequence[bool]) -> np.ndarray:
     """Return the p-values of size after Holm's correction, float[claims].
 
     The tests of equality are a family, and those of the other claims. Undefined of secondary
     claims and of too few units.
     """
-    p_sizes = np.asarray(p_sizes, float)
     corrected = np.full(len(claims), np.nan)
     is_tested = _is_primary(claims) & ~np.array(is_few, bool)
     is_equality = np.array([claim.asks == "equal" for claim in claims], bool)
@@ -451,13 +454,8 @@ def resolutions(files: Sequence[Path]) -> pd.DataFrame:
             continue
         for row in pd.read_csv(path).to_dict("records"):
             claim = stated()[row["claim"]]
-            resolved = {
-                "claim": claim.name,
-                "unit": claim.unit,
-                "asked": claim.asked,
-                "resolution": row["resolution"],
-                "times": (row["resolution"] / claim.asked) ** 2,
-                "more_of": "worlds" if "n_worlds" in row else "queries and trainings",
-            }
-            rows.append(resolved)
+            resolution = row["resolution"]
+            times = (resolution / claim.asked) ** 2
+            more_of = "worlds" if "n_worlds" in row else "queries and trainings"
+            rows.append((claim.name, claim.unit, claim.asked, resolution, times, more_of))
     return pd.DataFrame(rows, columns=["claim", "unit", "asked", "resolution", "times", "more_of"])

@@ -1,7 +1,7 @@
 """Claims in words: the sentences of a notebook's answer, and the cells of a table for a page.
 
-Each sentence is one of the templates below. Which one, and with what, follows from the rows that
-`judgement` made of a claim, one for each data set.
+What is said follows from the rows that `judgement` made of a claim, one for each data set. The form
+of a sentence stands in `_sentence`; that of the one which answers a notebook's title, in `_answer`.
 """
 
 import re
@@ -15,45 +15,16 @@ import yaml
 
 from interextra.claims.claim import Claim, stated
 from interextra.claims.judgement import GATE, UNMEASURED
-from interextra.stats.formatting import spelled
+from interextra.stats.formatting import spelled, with_unit
 from interextra.stats.trainings import ONE_TRAINING
 
 Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
 Rows = Mapping[str, Row]  # data set → its row of a claim
 Tables = Mapping[str, pd.DataFrame]  # data set → its table of claims
 
-# The sentence of a claim; of that which answers a notebook's title; of one that leaves it open
-SENTENCE = "{claim}: {conclusion} ({estimates})."
-ANSWER = "{answer}: {conclusion} ({estimates}; {intervals})."
-OPEN_ANSWER = "{outcome} ({reasons}): {claim} ({estimates}; {intervals})."
-IT_DEPENDS = "It depends on the data. {claim}"
-# What stands in the place of {conclusion}
-FOR_A_REASON = "{conclusion}, {reason}"
-UNTESTABLE_SINCE = "{conclusion} ({why})"
-IN_A_PLACE = "{outcome} {place}"
-SMALL = "{outcome}, but smaller than the margin,"
-# {estimates} and its parts
-ESTIMATES = "{measure}: {parts}"
-ESTIMATE = "{data} {estimate}"
-PUBLISHED = "published {value}"
-MARGIN = "margin {value}"
-# {intervals} and its parts
-INTERVALS = "{kind} 95 % confidence intervals"
-OVER = "over {units}"
-OVER_OF = "over {units} ({data})"
-INDIVIDUAL = "{data}, individual"
-# The cell of a table: estimate, interval and counts are {measured}
-CELL = "{measured}: {verdict}"
-CELL_WITH_REASONS = "{measured}: {verdict} ({reasons})"
-LEAD = "lead {points:+.1f} points"
-DETECTS = "detects {effect:.1f} {unit}"
-DETECTS_CORRELATION = "detects {correlation:.2f}"
-DETECTS_NO_CORRELATION = "detects no correlation"
-OUT_OF_REACH = "out of reach: needs {data}"
-MORE = "{times:.0f} times as many {units}"
-MORE_AND_QUERIES = "{times:.0f} times as many {units} and queries"
-NONE = "–"
-
+NONE = "–"  # the cell of a table
+# What stands for the texts of a row that are missing in a file
+NO_TEXTS = {"verdict": "", "size": "", "reason": "", "over": ""}
 # First sentences of answers by notebook, see the file
 ANSWERS = Path(__file__).with_name("answers.yaml")
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
@@ -100,9 +71,6 @@ REASONS = {
     GATE: "a system is not shown to beat BM25 in domain",
     UNMEASURED: "no lead over BM25 was measured",
 }
-NO_ESTIMATE = "no estimate"
-ONE_WORLD = "one generated world decides no claim"
-SECONDARY = "a secondary claim"
 # a claim that needs more than this many times the data is declared out of reach
 REACHABLE = 10
 # a name at the beginning keeps its capital letter after a colon: BM25, ColBERT
@@ -143,11 +111,10 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
 
 def _sentence(claim: Claim, rows: Rows) -> str:
     """Return the sentence of a claim that answers no title."""
-    return SENTENCE.format(
-        claim=claim.sentence.removesuffix("."),
-        conclusion=_conclusion_with_reasons(claim, rows),
-        estimates=_estimates(claim, rows),
-    )
+    sentence = claim.sentence.removesuffix(".")
+    reasoned = _conclusion_with_reasons(claim, rows)
+    estimates = _estimates(claim, rows)
+    return f"{sentence}: {reasoned} ({estimates})."
 
 
 def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
@@ -156,20 +123,13 @@ def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     intervals = _intervals(claim, rows)
     outcome = conclusion(claim, rows)
     if outcome.startswith(OPEN):
-        return OPEN_ANSWER.format(
-            outcome=_open_word(outcome).capitalize(),
-            reasons="; ".join(_reasons_of_answer(claim, rows)),
-            claim=_after_colon(claim.sentence).removesuffix("."),
-            estimates=estimates,
-            intervals=intervals,
-        )
-    answer = _first_sentence(claim, outcome, title)
-    return ANSWER.format(
-        answer=answer.removesuffix("."),
-        conclusion=_conclusion_with_reasons(claim, rows),
-        estimates=estimates,
-        intervals=intervals,
-    )
+        word = _open_word(outcome).capitalize()
+        reasons = "; ".join(_reasons_of_answer(claim, rows))
+        sentence = _after_colon(claim.sentence).removesuffix(".")
+        return f"{word} ({reasons}): {sentence} ({estimates}; {intervals})."
+    answer = _first_sentence(claim, outcome, title).removesuffix(".")
+    reasoned = _conclusion_with_reasons(claim, rows)
+    return f"{answer}: {reasoned} ({estimates}; {intervals})."
 
 
 def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
@@ -180,16 +140,13 @@ def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str
         return title["contradicted"]
     is_also_positive = any(word in outcome for word in POSITIVE)
     if outcome == DEPENDS or is_also_positive:
-        return IT_DEPENDS.format(claim=claim.sentence)
+        return f"It depends on the data. {claim.sentence}"
     return title["equal"]
 
 
 def _open_word(outcome: str) -> str:
     """Return why a conclusion is open, in a word; "" where it is decided on all data."""
-    for word in OPEN:
-        if word in outcome:
-            return word
-    return ""
+    return next((word for word in OPEN if word in outcome), "")
 
 
 def _after_colon(sentence: str) -> str:
@@ -203,14 +160,14 @@ def _conclusion_with_reasons(claim: Claim, rows: Rows) -> str:
     """Return the conclusion, why it is open, and why data sets cannot test it."""
     text = conclusion(claim, rows)
     if _open_word(text) in (UNDECIDED, UNJUDGED):
-        text = FOR_A_REASON.format(conclusion=text, reason=_why_open(rows))
+        text = f"{text}, {_why_open(rows)}"
     return _with_untestable(text, claim, rows)
 
 
 def _with_untestable(text: str, claim: Claim, rows: Rows) -> str:
     """Return a conclusion and why data sets cannot test the claim."""
     for why in _why_untestable(claim, rows):
-        text = UNTESTABLE_SINCE.format(conclusion=text, why=why)
+        text = f"{text} ({why})"
     return text
 
 
@@ -231,11 +188,14 @@ def _why_open(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
         reasons = [row["reason"] for row in rows.values()]
-        return ONE_WORLD if "one world" in reasons else SECONDARY
+        if "one world" in reasons:
+            return "one generated world decides no claim"
+        return "a secondary claim"
     for row in rows.values():
-        if _is_open(row) and row["reason"]:
-            return REASONS.get(row["reason"], row["reason"])
-    return NO_ESTIMATE
+        reason: str = row["reason"]
+        if _is_open(row) and reason:
+            return REASONS.get(reason, reason)
+    return "no estimate"
 
 
 def _estimates(claim: Claim, rows: Rows) -> str:
@@ -243,14 +203,13 @@ def _estimates(claim: Claim, rows: Rows) -> str:
     parts = []
     for data, row in rows.items():
         name = data_name(data, claim)
-        parts.append(ESTIMATE.format(data=name, estimate=_estimate(row, claim)))
+        parts.append(f"{name} {_estimate(row, claim)}")
     if np.isfinite(claim.published):
-        parts.append(PUBLISHED.format(value=published(claim)))
+        parts.append(f"published {published(claim)}")
     is_sized = any(row["size"] for row in rows.values())
     if claim.asks == "equal" or is_sized:
-        parts.append(MARGIN.format(value=margin(claim)))
-    measure = claim.statistic + claim.measure
-    return ESTIMATES.format(measure=measure, parts="; ".join(parts))
+        parts.append(f"margin {margin(claim)}")
+    return f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
 
 
 def _estimate(row: Row, claim: Claim) -> str:
@@ -273,10 +232,10 @@ def _intervals(claim: Claim, rows: Rows) -> str:
     parts = []
     for units, names in names_by_units.items():
         if units and is_same_for_all:
-            parts.append(OVER.format(units=units))
+            parts.append(f"over {units}")
         elif units:
-            parts.append(OVER_OF.format(units=units, data=", ".join(names)))
-    text = INTERVALS.format(kind=kind)
+            parts.append(f"over {units} ({', '.join(names)})")
+    text = f"{kind} 95 % confidence intervals"
     if not parts:
         return text
     return f"{text} {'; '.join(parts)}"
@@ -291,7 +250,7 @@ def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str,
     for data, row in rows.items():
         name = data_name(data, claim)
         if data in apart:
-            name = INDIVIDUAL.format(data=name)
+            name = f"{name}, individual"
         names_by_units.setdefault(_over(row), []).append(name)
     return names_by_units
 
@@ -330,15 +289,12 @@ def conclusion(claim: Claim, rows: Rows) -> str:
     different = set(outcomes.values())
     if len(outcomes) > 1 and len(different) == 1:
         return different.pop()
-    decided, undecided = [], []
+    texts = []
     for data, outcome in outcomes.items():
         place = PLACES.get(data, data)
-        text = IN_A_PLACE.format(outcome=outcome, place=place)
-        if outcome.startswith(OPEN):
-            undecided.append(text)
-        else:
-            decided.append(text)
-    return ", ".join(decided + undecided)
+        texts.append(f"{outcome} {place}")
+    decided_first = sorted(texts, key=lambda text: text.startswith(OPEN))
+    return ", ".join(decided_first)
 
 
 def _outcome(claim: Claim, data: str, row: Row) -> str:
@@ -359,7 +315,7 @@ def _outcome(claim: Claim, data: str, row: Row) -> str:
         return NO_DIFFERENCE
     outcome = _words(claim, data)[row["verdict"]]
     if row["size"] and claim.asks != "equal":
-        return SMALL.format(outcome=outcome)
+        return f"{outcome}, but smaller than the margin,"
     return outcome
 
 
@@ -397,7 +353,7 @@ def page(tables: Tables) -> pd.DataFrame:
         A cell of a data set is `formatted`. Empty without any row.
     """
     asked = [data for data in tables if len(tables[data])]
-    lines = []
+    lines, conclusions = [], []
     for claim, rows in _by_claim(tables):
         line = {
             "claim": claim.sentence,
@@ -407,29 +363,23 @@ def page(tables: Tables) -> pd.DataFrame:
         for data in asked:
             name = data_name(data, claim)
             line[name] = formatted(rows[data]) if data in rows else NONE
-        line["conclusion"] = _with_untestable(conclusion(claim, rows), claim, rows)
         lines.append(line)
+        text = conclusion(claim, rows)
+        conclusions.append(_with_untestable(text, claim, rows))
     if not lines:
         return pd.DataFrame()
-    table = pd.DataFrame(lines).fillna(NONE)
-    return table[[*table.columns.drop("conclusion"), "conclusion"]]
+    return pd.DataFrame(lines).fillna(NONE).assign(conclusion=conclusions)
 
 
 def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
-    """Return each claim that some tables answer, with its row in each data set.
-
-    In a file an empty text is missing.
-    """
+    """Return each claim that some tables answer, with its row in each data set."""
     rows: dict[str, dict[str, Row]] = {}
     for data, table in tables.items():
-        table = table.copy()
-        for name in ("verdict", "size", "reason", "over"):
-            if name in table:
-                table[name] = table[name].astype(object).fillna("")
-        for row in table.to_dict("records"):
+        complete = table.astype(object).fillna(NO_TEXTS)
+        for row in complete.to_dict("records"):
             rows.setdefault(row["claim"], {})[data] = row
-    claims = stated()
-    return [(claims[name], rows_of_claim) for name, rows_of_claim in rows.items()]
+    claims = [stated()[name] for name in rows]
+    return list(zip(claims, rows.values(), strict=True))
 
 
 def data_name(data: str, claim: Claim) -> str:
@@ -444,18 +394,14 @@ def margin(claim: Claim) -> str:
 
     Of equality, or of a loss or gain that is too small to matter.
     """
-    if not claim.unit:
-        return f"{claim.margin:.2f}"
-    return f"{100 * claim.margin:.1f} {claim.unit}"
+    return with_unit(claim.margin, claim.unit).removeprefix("+")
 
 
 def published(claim: Claim) -> str:
     """Return the published effect with its unit; a dash where none is."""
     if np.isnan(claim.published):
         return NONE
-    if not claim.unit:
-        return f"{claim.published:+.2f}"
-    return f"{100 * claim.published:+.1f} {claim.unit}"
+    return with_unit(claim.published, claim.unit)
 
 
 def formatted(row: Row, claim: Claim | None = None) -> str:
@@ -480,9 +426,9 @@ def formatted(row: Row, claim: Claim | None = None) -> str:
     verdict = ", ".join(filter(None, [row["verdict"], row["size"]]))
     reasons = "; ".join(_reasons_in_cell(row, claim))
     if verdict and reasons:
-        return CELL_WITH_REASONS.format(measured=measured, verdict=verdict, reasons=reasons)
+        return f"{measured}: {verdict} ({reasons})"
     if verdict or reasons:
-        return CELL.format(measured=measured, verdict=verdict or reasons)
+        return f"{measured}: {verdict or reasons}"
     return measured
 
 
@@ -499,14 +445,14 @@ def _counts(row: Row) -> list[str]:
 
 def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     """Return why a claim is undecided, what its design detects, and what would decide it."""
-    reason = row["reason"]
+    reason: str = row["reason"]
     reasons = [MANY.get(reason, reason)] if reason else []
     if reason == GATE and np.isfinite(row["lead"]):
-        return [*reasons, LEAD.format(points=100 * row["lead"])]
+        points = 100 * row["lead"]
+        return [*reasons, f"lead {points:+.1f} points"]
     resolution = row.get("resolution", np.nan)
     is_excluded = reason.startswith("gate")
-    is_open = row["verdict"] == "undecided" and not is_excluded
-    if not is_open or not np.isfinite(resolution):
+    if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):
         return reasons
     reasons.append(_detects(claim, resolution))
     if claim.asked == 0:  # nothing is asked of a baseline that finds nothing
@@ -514,18 +460,18 @@ def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     times = (resolution / claim.asked) ** 2
     if times > REACHABLE:
         more = _more_data(times, reason, row.get("share_trainings", np.nan))
-        reasons.append(OUT_OF_REACH.format(data=more))
+        reasons.append(f"out of reach: needs {more}")
     return reasons
 
 
 def _detects(claim: Claim, resolution: float) -> str:
     """Return the smallest effect that the design of a claim finds with 80 % power."""
     if claim.unit:
-        return DETECTS.format(effect=100 * resolution, unit=claim.unit)
+        return f"detects {100 * resolution:.1f} {claim.unit}"
     largest = 1.0 if claim.is_correlation else 2.0  # of a difference of two
     if resolution < largest:
-        return DETECTS_CORRELATION.format(correlation=resolution)
-    return DETECTS_NO_CORRELATION
+        return f"detects {resolution:.2f}"
+    return "detects no correlation"
 
 
 def _more_data(times: float, noise: str, share_trainings: float) -> str:
@@ -538,9 +484,10 @@ def _more_data(times: float, noise: str, share_trainings: float) -> str:
     """
     units = MANY.get(noise, noise)
     if noise != "trainings" or np.isnan(share_trainings):
-        return MORE.format(times=times, units=units)
+        return f"{times:.0f} times as many {units}"
     # of the variance wanted, what the queries leave to the trainings
     left_to_trainings = 1 - times * (1 - share_trainings)
     if left_to_trainings > 0:
-        return MORE.format(times=times * share_trainings / left_to_trainings, units=units)
-    return MORE_AND_QUERIES.format(times=times, units=units)
+        times_trainings = times * share_trainings / left_to_trainings
+        return f"{times_trainings:.0f} times as many {units}"
+    return f"{times:.0f} times as many {units} and queries"

@@ -13,6 +13,7 @@ from scipy import stats
 
 Seed = int | tuple[int, ...]  # of numpy's generator
 
+NORMAL = stats.norm.ppf(0.975)  # standard deviations from the middle of a 95 % interval to its end
 BLOCK = 250_000  # counts of a block of resamples held at once: they stay in the cache of a core
 
 
@@ -51,36 +52,38 @@ def resampled_means(
     seed: Seed,
     n_boot: int,
 ) -> list[np.ndarray]:
-    """Return the means of the columns of several tables on the same resamples.
+    """Return the means over the queries of several tables on the same resamples.
 
     Tables are multiplied one by one: in one product the last digit of a mean would depend on what
     stands beside it.
 
     Parameters
     ----------
-    tables : float[n_queries, columns] each.
+    tables : float[n_queries, …] each.
     units : int[n_queries], the unit of each query; it is drawn with all its queries.
     seed : of numpy's generator, see `seed_of`.
     n_boot : number of resamples.
 
     Returns
     -------
-    list of float[n_boot, columns], one a table.
+    list of float[n_boot, …], one a table.
     """
     unit_sizes = np.bincount(units).astype(float)
     unit_sums = [_sums_of_units(table, units) for table in tables]
-    means_of: list[list[np.ndarray]] = [[] for _ in tables]
+    blocks = []
     for block in resamples(len(unit_sizes), seed, n_boot):
         counts = block.astype(float)
         n_drawn = (counts @ unit_sizes)[:, None]
-        for blocks, sums in zip(means_of, unit_sums, strict=True):
-            blocks.append(counts @ sums / n_drawn)
-    return [np.concatenate(blocks) for blocks in means_of]
+        blocks.append([counts @ sums / n_drawn for sums in unit_sums])
+    means = map(np.concatenate, zip(*blocks, strict=True))
+    shapes = [(n_boot, *table.shape[1:]) for table in tables]
+    return list(map(np.reshape, means, shapes))
 
 
 def _sums_of_units(table: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Return the sums of the columns of a table over the queries of each unit."""
-    sums = [np.bincount(units, column) for column in table.T]
+    """Return the sums of a table over the queries of each unit, float[n_units, columns]."""
+    columns = table.reshape(len(units), -1).T
+    sums = [np.bincount(units, column) for column in columns]
     return np.stack(sums, axis=1)
 
 
@@ -97,28 +100,26 @@ def stretched(draws: np.ndarray, estimate: float, degrees_of_freedom: float) -> 
     if not varies(draws):
         return draws
     student = stats.t.ppf(0.975, degrees_of_freedom)
-    least = student / stats.norm.ppf(0.975)
+    least = student / NORMAL
     reach = student * draws.std()
     low, high = np.quantile(draws, [0.025, 0.975])
-    factor_below = factor_above = least
-    if low < estimate:
-        factor_below = max(least, reach / (estimate - low))
-    if high > estimate:
-        factor_above = max(least, reach / (high - estimate))
+    factor_below = np.fmax(least, ratio(reach, estimate - low))
+    factor_above = np.fmax(least, ratio(reach, high - estimate))
     deviations = draws - estimate
-    return estimate + np.where(deviations < 0, factor_below, factor_above) * deviations
+    factors = np.where(deviations < 0, factor_below, factor_above)
+    return estimate + factors * deviations
 
 
-def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the middle `level` of the draws, outward to values that were drawn.
+def interval(draws: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the middle 95 % of the draws, outward to values that were drawn.
 
     Undefined (NaN) if a draw is, or if none varies: where all queries differ by the same,
     resampling them says nothing of others, and that is no certainty.
     """
     if not varies(draws):
         return float("nan"), float("nan")
-    low = np.quantile(draws, (1 - level) / 2, method="lower")
-    high = np.quantile(draws, (1 + level) / 2, method="higher")
+    low = np.quantile(draws, 0.025, method="lower")
+    high = np.quantile(draws, 0.975, method="higher")
     return float(low), float(high)
 
 
@@ -127,8 +128,9 @@ def varies(draws: np.ndarray) -> np.ndarray:
 
     They do not where one of them is undefined.
     """
+    spread = np.ptp(draws, axis=-1)
     largest = np.abs(draws).max(axis=-1)
-    return np.ptp(draws, axis=-1) > 1e-12 * np.maximum(1.0, largest)
+    return spread > 1e-12 * np.maximum(1.0, largest)
 
 
 def simultaneous(
@@ -156,14 +158,15 @@ def simultaneous(
     """
     estimates = np.asarray(estimates, float)
     known = varies(draws) & np.isfinite(estimates)
-    reach = np.where(known, 0.0, np.nan)
-    deviations = np.abs(draws[known] - estimates[known, None])
-    n_rows, n_boot = deviations.shape
-    if n_rows > (1 - level) * n_boot > 0:
-        spread = draws[known].std(axis=1)
-        reach[known] = _reach_by_spread(deviations, spread, level)
-    elif n_rows > 0:
-        reach[known] = _reach_by_ranks(deviations, level)
+    reach = np.full(len(estimates), np.nan)
+    if known.any():
+        deviations = np.abs(draws[known] - estimates[known, None])
+        n_rows, n_boot = deviations.shape
+        if n_rows > (1 - level) * n_boot:
+            spread = draws[known].std(axis=1)
+            reach[known] = _reach_by_spread(deviations, spread, level)
+        else:
+            reach[known] = _reach_by_ranks(deviations, level)
     return estimates - reach, estimates + reach
 
 
@@ -175,10 +178,11 @@ def _reach_by_spread(deviations: np.ndarray, spread: np.ndarray, level: float) -
 
 def _reach_by_ranks(deviations: np.ndarray, level: float) -> np.ndarray:
     """Return how far each row reaches: the same quantile of its deviations for all rows."""
+    n_boot = deviations.shape[1]
     ranks = stats.rankdata(deviations, method="min", axis=1)  # ties, such as all equal, rank low
     largest = ranks.max(axis=0)
     rank = np.quantile(largest, level, method="higher")
-    share = (rank - 1) / (deviations.shape[1] - 1)
+    share = (rank - 1) / (n_boot - 1)
     return np.quantile(deviations, share, axis=1, method="higher")
 
 
@@ -187,8 +191,7 @@ def ratio(
     denominator: np.ndarray | float,
 ) -> np.ndarray:
     """Return numerator / denominator, NaN where the denominator is 0."""
-    top = np.asarray(numerator, float)
-    bottom = np.asarray(denominator, float)
-    top, bottom = np.broadcast_arrays(top, bottom)
-    undefined = np.full(top.shape, np.nan)
-    return np.divide(top, bottom, out=undefined, where=bottom != 0)
+    numerator = np.asarray(numerator, float)
+    denominator = np.asarray(denominator, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominator != 0, numerator / denominator, np.nan)

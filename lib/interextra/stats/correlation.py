@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from interextra.stats.bootstrap import interval, ratio, seed_of
+from interextra.stats.bootstrap import NORMAL, interval, ratio, seed_of
 from interextra.store.errors import InputError, offenders
 
 METHODS = ("Spearman", "Kendall", "Pearson")
@@ -28,8 +28,9 @@ def drawn_groups(groups: Sequence, seed: int, n_boot: int) -> np.ndarray:
     """
     names, codes = np.unique(np.asarray(groups, str), return_inverse=True)
     random = np.random.default_rng(seed_of(seed, names))
-    chances = np.full(len(names), 1 / len(names))
-    counts = random.multinomial(len(names), chances, n_boot)
+    n_groups = len(names)
+    chances = np.full(n_groups, 1 / n_groups)
+    counts = random.multinomial(n_groups, chances, n_boot)
     return counts[:, codes].astype(float)
 
 
@@ -64,23 +65,26 @@ def correlations(
     x = np.asarray(x, float)
     y = np.asarray(y, float)
     if method == "Kendall":
-        x, y = _signs(x), _signs(y)
-        products = [_sums_over_pairs(counts, pairs) for pairs in (x * y, x**2, y**2)]
+        x = _signs(x)
+        y = _signs(y)
+        summed = _sums_over_pairs
     else:
         if method == "Spearman":
             x = _ranks(x, counts)
             y = _ranks(y, counts)
         x = _deviations(x, counts, within)
         y = _deviations(y, counts, within)
-        products = [_sums(counts, values) for values in (x * y, x * x, y * y)]
-    both, of_x, of_y = products
+        summed = _sums
+    of_x = summed(counts, x * x)
+    of_y = summed(counts, y * y)
     spread = np.sqrt(of_x * of_y)
-    return ratio(both, np.where(spread > 1e-12, spread, 0.0))
+    spread[spread <= 1e-12] = 0.0
+    return ratio(summed(counts, x * y), spread)
 
 
 def _signs(values: np.ndarray) -> np.ndarray:
     """Return the sign of each point's value minus each other's, float[..., n, n]."""
-    return np.sign(values[..., :, None] - values[..., None, :])
+    return np.sign(values[..., None] - values[..., None, :])
 
 
 def _ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -88,7 +92,7 @@ def _ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     Below a point counts 1, beside it ½.
     """
-    is_below = (_signs(values).swapaxes(-1, -2) + 1) / 2  # [..., other, point]
+    is_below = (1 - _signs(values)) / 2  # [..., other, point]
     return _weighted(counts, is_below)
 
 
@@ -99,9 +103,9 @@ def _deviations(
 ) -> np.ndarray:
     """Return the values minus the mean of the points drawn, or of those with the same label."""
     if within is None:
-        within = np.zeros(values.shape[-1])
+        within = [""] * values.shape[-1]
     labels = np.asarray(within)
-    has_label = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
+    has_label = np.float64(labels[:, None] == np.unique(labels))  # [n_points, labels]
     sizes = np.maximum(counts @ has_label, 1)  # a label of which no point is drawn has no mean
     means = (counts * values) @ has_label / sizes
     return values - means @ has_label.T
@@ -112,9 +116,9 @@ def _sums(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     return (counts * values).sum(axis=1)
 
 
-def _sums_over_pairs(counts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+def _sums_over_pairs(counts: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the sums float[n_boot] over pairs of points, by how often both were drawn."""
-    return (_weighted(counts, pairs) * counts).sum(axis=1)
+    return _sums(counts, _weighted(counts, values))
 
 
 def _weighted(counts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -146,7 +150,7 @@ def kendall_draws(
     float64[n_boot, p, t]
         NaN where a resample has one value alone on a side.
     """
-    predictors, targets = dense_ranks(predictors, targets)
+    predictors, targets = _dense_ranks(predictors, targets)
     agreeing = _agreeing_pairs(predictors, targets, counts)
     untied_x = _untied_pairs(predictors, counts)[:, :, None]
     untied_y = _untied_pairs(targets, counts)[:, None, :]
@@ -160,19 +164,26 @@ def _agreeing_pairs(predictors: np.ndarray, targets: np.ndarray, counts: np.ndar
     where those behind the block count twice.
     """
     n = predictors.shape[1]
-    agreeing = np.zeros((counts.shape[1], len(predictors), len(targets)))
+    n_boot = counts.shape[1]
+    agreeing = np.zeros((n_boot, len(predictors), len(targets)))
     block = min(256, max(1, BLOCK // n))
     for start in range(0, n, block):
-        rows = slice(start, start + block)
-        is_in_block = np.arange(n - start) < block
-        often = np.where(is_in_block, 1, 2).astype(np.float32)
-        target_signs = [np.sign(y[rows, None] - y[start:]) * often for y in targets]
-        for p, x in enumerate(predictors):
-            predictor_signs = np.sign(x[rows, None] - x[start:])
+        counts_in_block = counts[start : start + block]
+        counts_from_there = counts[start:].copy()
+        counts_from_there[block:] *= 2
+        target_signs = [_signs_of_block(values, start, block) for values in targets]
+        for p, values in enumerate(predictors):
+            predictor_signs = _signs_of_block(values, start, block)
             for t, signs in enumerate(target_signs):
-                sums = predictor_signs * signs @ counts[start:] * counts[rows]
+                sums = predictor_signs * signs @ counts_from_there * counts_in_block
                 agreeing[:, p, t] += sums.sum(axis=0, dtype=np.float64)
     return agreeing
+
+
+def _signs_of_block(values: np.ndarray, start: int, block: int) -> np.ndarray:
+    """Return the signs of the values of a block of queries minus all from its start on."""
+    in_block = values[start : start + block]
+    return np.sign(in_block[:, None] - values[start:])
 
 
 def _untied_pairs(columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -182,7 +193,8 @@ def _untied_pairs(columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
         has_value = np.float32(values == np.unique(values)[:, None])
         sizes = np.float64(has_value @ counts)  # [values, n_boot]
         all_pairs = sizes.sum(axis=0) ** 2
-        untied.append(all_pairs - (sizes**2).sum(axis=0))
+        tied_pairs = (sizes**2).sum(axis=0)
+        untied.append(all_pairs - tied_pairs)
     return np.stack(untied, axis=1)
 
 
@@ -207,17 +219,18 @@ def kendall_within(
     InputError
         No group has two queries.
     """
-    predictors, targets = dense_ranks(predictors, targets)
+    predictors, targets = _dense_ranks(predictors, targets)
     labels = np.asarray(groups, object)
     sizes, taus, draws = [], [], []
     for name in dict.fromkeys(groups):
         here = np.flatnonzero(labels == name)
-        if len(here) > 1:
-            x = predictors[:, here]
-            y = targets[:, here]
-            sizes.append(len(here))
-            taus.append([[stats.kendalltau(one, other).statistic for other in y] for one in x])
-            draws.append(kendall_draws(x.T, y.T, counts[here]))
+        if len(here) < 2:
+            continue
+        x = predictors[:, here]
+        y = targets[:, here]
+        sizes.append(len(here))
+        taus.append([[stats.kendalltau(one, other).statistic for other in y] for one in x])
+        draws.append(kendall_draws(x.T, y.T, counts[here]))
     if not sizes:
         raise InputError(f"groups: no group has two of {len(groups)} queries; use larger groups")
     return _known_mean(taus, sizes), _known_mean(draws, sizes)
@@ -226,49 +239,38 @@ def kendall_within(
 def _known_mean(values: Sequence, sizes: Sequence[int]) -> np.ndarray:
     """Return the mean over groups by their sizes of what is known of them; NaN where nothing is."""
     known = np.ma.masked_invalid(np.array(values))
-    return np.ma.average(known, axis=0, weights=sizes).filled(np.nan)
+    return np.ma.filled(np.ma.average(known, axis=0, weights=sizes), np.nan)
 
 
-def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
-    """Return the columns of both sides as rows of dense ranks: rank statistics see no more.
+def _dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns of both sides as rows of dense ranks, float32: more plays no part in tau.
 
-    Parameters
-    ----------
-    predictors, targets : float[n] or float[n, columns].
+    InputError: a value is not finite, or both sides are not of the same two queries at least.
 
-    Returns
-    -------
-    float32[columns, n] and float32[columns, n]
-
-    Raises
-    ------
-    InputError
-        A value is not finite, or both sides are not of the same two queries at least.
-
-    Examples
-    --------
-    >>> dense_ranks([0.5, 0.1, 0.5], [3, 2, 1])
-    [array([[2., 1., 2.]], dtype=float32), array([[3., 2., 1.]], dtype=float32)]
+    >>> _dense_ranks([0.5, 0.1, 0.5], [3, 2, 1])
+    (array([[2., 1., 2.]], dtype=float32), array([[3., 2., 1.]], dtype=float32))
     """
-    ranks = _dense_ranks("predictor", predictors)
-    target_ranks = _dense_ranks("target", targets)
-    n, n_targets = ranks.shape[1], target_ranks.shape[1]
+    predictor_ranks = _dense_ranks_of_side("predictor", predictors)
+    target_ranks = _dense_ranks_of_side("target", targets)
+    n = predictor_ranks.shape[1]
+    n_targets = target_ranks.shape[1]
     if n != n_targets or n < 2:
         raise InputError(
             f"{n} values of the predictor and {n_targets} of the target; "
             "give two at least of the same queries"
         )
-    return [ranks, target_ranks]
+    return predictor_ranks, target_ranks
 
 
-def _dense_ranks(name: str, values: np.ndarray) -> np.ndarray:
+def _dense_ranks_of_side(name: str, values: np.ndarray) -> np.ndarray:
     """Return the columns of a side, which has a name for errors, as rows of dense ranks."""
     columns = np.column_stack([np.asarray(values, np.float64)])
     is_finite = np.isfinite(columns).all(axis=1)
     if not is_finite.all():
         rows = offenders(np.flatnonzero(~is_finite).tolist())
         raise InputError(f"{name}: NaN or infinite in rows {rows}; drop these queries")
-    return stats.rankdata(columns, "dense", axis=0).T.astype(np.float32)
+    ranks = stats.rankdata(columns, "dense", axis=0)
+    return ranks.T.astype(np.float32)
 
 
 def stretched_z(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
@@ -280,10 +282,12 @@ def stretched_z(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray
     """
     if n_groups < 2:
         return np.full(len(drawn), np.nan)
-    student = stats.t.ppf(0.975, n_groups - 1) / stats.norm.ppf(0.975)
-    factor = student * np.sqrt(n_groups / (n_groups - 1))
+    student = stats.t.ppf(0.975, n_groups - 1)
+    widening = np.sqrt(n_groups / (n_groups - 1))
+    factor = student / NORMAL * widening
     centre = fisher_z(estimate)
-    return np.tanh(centre + factor * (fisher_z(drawn) - centre))
+    deviations = fisher_z(drawn) - centre
+    return np.tanh(centre + factor * deviations)
 
 
 def ends_of(drawn: np.ndarray) -> tuple[float, float]:
@@ -339,8 +343,9 @@ def correlation_test(
     n = len(x)
     if within is not None:
         n -= len(set(within)) - 1
-    plain = correlations(x, y, np.ones((1, len(x))), method, within)
-    estimate = round(float(plain[0]), 12)  # 1 is 1
+    once = np.ones((1, len(x)))
+    [plain] = correlations(x, y, once, method, within).tolist()
+    estimate = round(plain, 12)  # 1 is 1
     low = high = p_value = needed = float("nan")
     if n >= 3:
         if method == "Spearman" and n <= ALL_ORDERS and within is None:
@@ -380,11 +385,13 @@ def _test_by_all_orders(
     x_ranks = stats.rankdata(x) - centre
     y_ranks = stats.rankdata(y) - centre
     orders = np.array(list(itertools.permutations(x_ranks)))
-    norm = np.prod([np.linalg.norm(x_ranks), np.linalg.norm(y_ranks)])
-    sizes = np.abs(orders @ y_ranks / norm).round(9)
-    p_value = (sizes >= round(abs(estimate), 9)).mean()
+    norm = np.linalg.norm(x_ranks) * np.linalg.norm(y_ranks)
+    correlations_of_orders = orders @ y_ranks / norm
+    sizes = np.abs(correlations_of_orders).round(9)
+    size = round(abs(estimate), 9)
+    p_value = (sizes >= size).mean()
     significant = [size for size in np.unique(sizes) if (sizes >= size).mean() < 0.05]
-    return float(p_value), float(min(significant, default=np.nan))
+    return float(p_value), min(significant, default=np.nan)
 
 
 def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
@@ -400,8 +407,9 @@ def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
     """
     z = np.arctanh(r)
     error = np.sqrt(_variance(r, n, method))
-    reach = stats.norm.ppf(0.975) * error
-    low, high = np.tanh(z - reach), np.tanh(z + reach)
+    reach = NORMAL * error
+    low = np.tanh(z - reach)
+    high = np.tanh(z + reach)
     return float(low), float(high)
 
 
@@ -411,9 +419,13 @@ def independent(r: float, other: float, n: int, method: str) -> float:
     As if each were of n points of its own; NaN for three.
     """
     variance = _variance(r, n, method) + _variance(other, n, method)
-    spread = np.sqrt(variance)
     difference = np.arctanh(r) - np.arctanh(other)
-    return float(2 * stats.norm.sf(abs(difference) / spread))
+    return _two_sided(difference / np.sqrt(variance))
+
+
+def _two_sided(z: float) -> float:
+    """Return the p-value of a standard normal value."""
+    return float(2 * stats.norm.sf(abs(z)))
 
 
 def _variance(r: float, n: int, method: str) -> float:
@@ -437,19 +449,21 @@ def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
     matrix : float[4, 4], correlations.
     n : number of points.
     """
-    every = matrix[np.triu_indices(4, 1)]
-    if n <= 3 or np.abs(every).max() >= 1:
+    largest = np.abs(matrix[np.triu_indices(4, 1)]).max()
+    if n <= 3 or largest >= 1:
         return float("nan"), float("nan")
-    r12, r13, r14, r23, r24, r34 = every
-    r = (r12 + r34) / 2
-    first = (r13 - r * r23) * (r24 - r23 * r)
-    second = (r14 - r13 * r) * (r23 - r13 * r)
-    third = (r13 - r14 * r) * (r24 - r14 * r)
-    fourth = (r14 - r * r24) * (r23 - r24 * r)
-    joint = (first + second) + (third + fourth)
-    covariance = joint / 2 / (1 - r**2) ** 2
+    r12 = matrix[0, 1]
+    r34 = matrix[2, 3]
+    r = (r12 + r34) / 2  # both, if they are equal
+    through_third = r * matrix[[1, 0, 0, 1], [2, 2, 3, 3]]  # r23, r13, r14, r24
+    of_first = matrix[0, [2, 3, 2, 3]] - through_third  # r13, r14, r13, r14
+    of_second = matrix[1, [3, 2, 3, 2]] - through_third  # r24, r23, r24, r23
+    products = (of_first * of_second).reshape(2, 2)
+    joint = products.sum(axis=1).sum() / 2
+    covariance = joint / (1 - r**2) ** 2
     if covariance >= 1:
         return float("nan"), float("nan")
     difference = np.arctanh(r12) - np.arctanh(r34)
-    z = difference * np.sqrt((n - 3) / (2 - 2 * covariance))
-    return float(z), float(2 * stats.norm.sf(abs(z)))
+    precision = (n - 3) / (2 - 2 * covariance)
+    z = float(difference * np.sqrt(precision))
+    return z, _two_sided(z)

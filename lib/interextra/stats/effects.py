@@ -10,16 +10,16 @@ same queries are drawn jointly, those measured on other queries independently, a
 table moves a row. Taught in notebooks/02_restrain.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.stats.bootstrap import Seed, interval, ratio, resampled_means, seed_of, stretched
+from interextra.stats.bootstrap import interval, ratio, resampled_means, seed_of, stretched
 from interextra.stats.pairing import Key, Paired, grouped, paired
 from interextra.stats.tests import holm, paired_t
 from interextra.stats.trainings import (
@@ -33,9 +33,9 @@ from interextra.store.errors import InputError, offenders
 
 DRAWS = "draws"  # the column of a table that is for computing on, not for reading
 DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
-THEIRS = ["scaled", "rounding"]  # columns of published effects
 SYSTEM = ("model", "measure", "average")  # labels of a system and of what it is measured by
-KINDS = {  # name of an effect → from the means of the first and the second side
+Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of the means of both sides
+KINDS: dict[str, Statistic] = {  # by the name of an effect
     # Zhan et al.; the RelLoss of Lupart et al. is -delta
     "delta": lambda first, second: ratio(second, first) - 1,
     "difference": lambda first, second: second - first,
@@ -89,7 +89,7 @@ class Effects(pd.DataFrame):
         biases = [0.0] * len(table) if bias is None else bias
         rows = zip(*drawn, biases, strict=True)
         draws = [Draws(tuple(by), column_of, *row) for row in rows]
-        return cls(table.assign(**{DRAWS: draws}))
+        return cls(table.assign(**{DRAWS: pd.Series(draws, table.index, object)}))
 
     def drawn(self, what: str = "effect") -> np.ndarray:
         """Return the draws float[rows, n_boot] of the effects, or of the `first` or `second` side.
@@ -99,15 +99,19 @@ class Effects(pd.DataFrame):
         InputError
             The table has no draws.
         """
+        return np.stack([getattr(draws, what) for draws in self._draws()])
+
+    def _draws(self) -> pd.Series:
+        """Return the column of the draws."""
         if DRAWS not in self:
             raise InputError(
                 "this table has no draws: take a table of `effects`, or some of its rows"
             )
-        return np.stack([getattr(draws, what) for draws in self[DRAWS]])
+        return self[DRAWS]
 
     def _estimates(self) -> pd.Series:
         """Return the column of the effects."""
-        return self[self[DRAWS].iloc[0].columns["effect"]]
+        return self[self._draws().iloc[0].columns["effect"]]
 
     def _repr_html_(self) -> str:
         return shown(self).to_html()
@@ -133,20 +137,18 @@ class Effects(pd.DataFrame):
         >>> means.contrast("model", [("a", "b")])["difference"].round(9).tolist()
         [0.35]
         """
-        draws = self.drawn()
-        estimates = self._estimates().to_numpy(float)
-        others = [label for label in self[DRAWS].iloc[0].by if label != column]
+        by = self._draws().iloc[0].by
+        others = [label for label in by if label != column]
         rows, drawn = [], []
-        for key, part in grouped(self.assign(_row=range(len(self))), others):
-            row_of = dict(zip(part[column], part["_row"], strict=True))
+        for key, part in grouped(self, others):
+            draws = dict(zip(part[column], part.drawn(), strict=True))
+            estimates = dict(zip(part[column], part._estimates(), strict=True))
             for first, second in pairs:
-                if first not in row_of or second not in row_of:
-                    continue
-                one, other = row_of[first], row_of[second]
-                difference = draws[one] - draws[other]
-                estimate = estimates[one] - estimates[other]
-                rows.append((*key, first, second, estimate, *interval(difference)))
-                drawn.append(difference)
+                if first in draws and second in draws:
+                    difference = estimates[first] - estimates[second]
+                    drawn_difference = draws[first] - draws[second]
+                    rows.append((*key, first, second, difference, *interval(drawn_difference)))
+                    drawn.append(drawn_difference)
         labels = [*others, "first", "second"]
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
@@ -181,23 +183,18 @@ class Effects(pd.DataFrame):
                 f"published effects: named twice: {offenders(repeated)}; "
                 "add to `on` the columns that tell them apart"
             )
-        theirs = published[[*on, *THEIRS]]
-        merged = pd.DataFrame(self[on]).merge(theirs, how="left", on=on)
-        merged.index = self.index
-        verdicts = _verdicts(
-            self._estimates(), self["low"], self["high"], merged["scaled"], merged["rounding"]
-        )
-        return self.assign(published=merged["scaled"], verdict=verdicts)
+        theirs = published[[*on, "scaled", "rounding"]]
+        beside = pd.DataFrame(self[on]).merge(theirs, how="left", on=on)
+        beside.index = self.index
+        verdicts = _verdicts(self, beside["scaled"], beside["rounding"])
+        return self.assign(published=beside["scaled"], verdict=verdicts)
 
 
-def _verdicts(
-    ours: pd.Series,
-    low: pd.Series,
-    high: pd.Series,
-    theirs: pd.Series,
-    rounding: pd.Series,
-) -> np.ndarray:
+def _verdicts(table: Effects, theirs: pd.Series, rounding: pd.Series) -> np.ndarray:
     """Return what our effects and their intervals say of the published ones, see `beside`."""
+    ours = table._estimates()
+    low = table["low"]
+    high = table["high"]
     reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
     is_inside = (low <= theirs + reach) & (theirs - reach <= high)
     is_zero = theirs.abs() <= reach
@@ -279,24 +276,16 @@ def effects(
     parts = {}
     for key, part in grouped(values, labels):
         parts[key] = paired(part, on, sides, key)
-    strata_of = _resampled_strata(parts, labels, seed, n_boot, has_strata=bool(strata))
-    columns = [*map(str, sides or ("mean", "mean")), effect]
-    rows, drawn, biases = [], [], []
-    for group, group_strata in _groups(strata_of, len(by)).items():
-        estimates = _combined(group_strata, effect)
-        row = dict(zip(by, group, strict=True))
-        for name, estimate in zip(columns, estimates, strict=True):
-            row[name] = estimate.value
-        row["low"], row["high"] = interval(estimates[-1].draws)
-        if on:
-            row["p_value"] = np.nan if strata else paired_t(parts[group].sides)
-        rows.append(row | _counts(group_strata))
-        drawn.append([each.draws for each in estimates])
-        biases.append(estimates[-1].bias)
-    table = pd.DataFrame(rows)
+    groups = _resampled_groups(parts, labels, len(by), seed, n_boot)
+    names_of_sides = map(str, sides or ("mean", "mean"))
+    columns = [*names_of_sides, effect]
+    table = _estimated(groups, by, columns, effect)
     if on:
-        _insert_p_holm(table, family)
-    return Effects.of(table, by, columns, *zip(*drawn, strict=True), bias=biases)
+        p_values = [np.nan] * len(table)
+        if not strata:
+            p_values = [paired_t(part.difference) for part in parts.values()]
+        _insert_p_values(table, p_values, family)
+    return table
 
 
 def _measured(values: pd.DataFrame, on: str | None, sides: tuple) -> pd.DataFrame:
@@ -307,13 +296,6 @@ def _measured(values: pd.DataFrame, on: str | None, sides: tuple) -> pd.DataFram
         names = offenders(sides) or "any run"
         raise InputError(f"effects: no values of {names}; nothing was measured")
     return values
-
-
-def _insert_p_holm(table: pd.DataFrame, family: Sequence[str]) -> None:
-    """Insert Holm's p-values behind the p-values of a table, adjusted within families of rows."""
-    families = list(family) or np.zeros(len(table))
-    adjusted = table.groupby(families, dropna=False)["p_value"].transform(holm)
-    table.insert(table.columns.get_loc("p_value") + 1, "p_holm", adjusted)
 
 
 def _refuse_columns(
@@ -330,17 +312,19 @@ def _refuse_columns(
         raise InputError(f"effects: no column {offenders(absent)}; there are {there}")
     strange = [name for name in family if name not in by]
     if strange:
-        names, there = offenders(strange), ", ".join(by)
-        raise InputError(f"effects: family: {names} is no label of a row; there are {there}")
+        there = ", ".join(by)
+        raise InputError(
+            f"effects: family: {offenders(strange)} is no label of a row; there are {there}"
+        )
 
 
 def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:
     """Refuse an unknown effect, and one that is not between two sides where it must be."""
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
-    has_two_sides = len(sides) == len(set(sides)) == 2
-    has_none = on is None and len(sides) == 0
-    if not (has_none or (on is not None and has_two_sides)):
+    n_sides = 0 if on is None else 2
+    n_distinct = len(set(sides))
+    if not len(sides) == n_distinct == n_sides:
         raise InputError(
             f"effects: on = {on!r}, sides = {sides!r}; give a column and its two values, or neither"
         )
@@ -350,13 +334,23 @@ def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:
         )
 
 
+def _insert_p_values(table: Effects, p_values: Sequence[float], family: Sequence[str]) -> None:
+    """Insert p-values behind the intervals of a table, and Holm's, within families of rows."""
+    place = list(table).index("high") + 1
+    table.insert(place, "p_value", p_values)
+    families = list(family) or np.zeros(len(table))
+    by_family = table.groupby(families, dropna=False)
+    adjusted = by_family["p_value"].transform(holm)
+    table.insert(place + 1, "p_holm", adjusted)
+
+
 class _Stratum(NamedTuple):
     """A group in one stratum: what was measured, what was resampled, and the noise of training."""
 
     part: Paired
     resampled: np.ndarray  # float[n_boot, n_sides], means
+    noisy: np.ndarray  # float[n_boot, n_sides], the same with the noise of training
     noise: TrainingNoise
-    drawn_noise: np.ndarray  # float[n_boot, n_sides], or zeros: apart from the means
 
     @property
     def means(self) -> np.ndarray:
@@ -377,71 +371,63 @@ class _Estimate(NamedTuple):
     bias: float  # what resampling queries shifts the estimate by, as it does a ratio of means
 
 
-def _resampled_strata(
+def _resampled_groups(
     parts: Mapping[Key, Paired],
     labels: Sequence[str],
+    n_by: int,
     seed: int,
     n_boot: int,
-    has_strata: bool,
-) -> dict[Key, _Stratum]:
-    """Return the groups and strata, whose labels are given, with all that is drawn for them."""
-    resampled = _resampled(parts, seed, n_boot, has_strata)
-    models_of = {key: part.models for key, part in parts.items()}
-    system_labels = [labels.index(name) for name in SYSTEM if name in labels]
-    noises = training_noises(models_of, system_labels)
-    strata = {}
-    for key, part in parts.items():
-        noise = noises[key]
-        drawn_noise = _drawn_noise(part, noise, key, seed, n_boot)
-        strata[key] = _Stratum(part, resampled[key], noise, drawn_noise)
-    return strata
-
-
-def _groups(
-    strata_of: Mapping[Key, _Stratum],
-    n_labels: int,
 ) -> dict[Key, list[_Stratum]]:
-    """Return the strata of each group, which so many labels name; its strata are in one order."""
-    groups = {key[:n_labels]: [] for key in strata_of}
-    for key in sorted(strata_of, key=str):
-        groups[key[:n_labels]].append(strata_of[key])
+    """Return the strata of each group with all that is drawn for them, in one order.
+
+    The first `n_by` labels of a key name the group, one behind them the stratum.
+    """
+    resampled = _resampled(parts, n_by, seed, n_boot)
+    system_labels = [labels.index(name) for name in SYSTEM if name in labels]
+    noises = training_noises(parts, system_labels)
+    groups: dict[Key, list[_Stratum]] = {key[:n_by]: [] for key in parts}
+    for key in sorted(parts, key=str):
+        part = parts[key]
+        noise = noises[key]
+        means = resampled[key]
+        noisy = means + _drawn_noise(part, noise, key, seed, n_boot)
+        stratum = _Stratum(part, means, noisy, noise)
+        groups[key[:n_by]].append(stratum)
     return groups
 
 
 def _resampled(
     parts: Mapping[Key, Paired],
+    n_by: int,
     seed: int,
     n_boot: int,
-    has_strata: bool,
 ) -> dict[Key, np.ndarray]:
     """Return resampled means float[n_boot, n_sides]; those of the same units share their draws.
 
-    The last label of a key is the name of the stratum, if there are strata.
+    Other units, and the same ones in a stratum of another name, have other seeds.
     """
-    keys_of: dict[tuple, list[Key]] = {}
-    for key, part in parts.items():
-        stratum = str(key[-1]) if has_strata else None
-        drawn = (stratum, part.unit_ids, part.units.tobytes())
-        keys_of.setdefault(drawn, []).append(key)
-    resampled = {}
-    for (stratum, unit_ids, _), keys in keys_of.items():
+    resampled: dict[Key, np.ndarray] = {}
+    keys_by_units = _keys_by_units(parts, n_by)
+    for (stratum, unit_ids, _), keys in keys_by_units.items():
+        of_units = seed_of(seed, unit_ids)
+        _, of_stratum = seed_of(seed, stratum)
+        own_seed = (*of_units, of_stratum) if stratum else of_units
         units = parts[keys[0]].units
-        tables = [parts[key].values.reshape(len(units), -1) for key in keys]
-        own_seed = _seed_of_stratum(seed, unit_ids, stratum)
+        tables = [parts[key].values for key in keys]
         means_of_tables = resampled_means(tables, units, own_seed, n_boot)
         for key, means in zip(keys, means_of_tables, strict=True):
-            _, n_trainings, n_sides = parts[key].values.shape
-            resampled[key] = means.reshape(n_boot, n_trainings, n_sides).mean(axis=1)
+            resampled[key] = means.mean(axis=1)  # over trainings
     return resampled
 
 
-def _seed_of_stratum(seed: int, unit_ids: Sequence[str], stratum: str | None) -> Seed:
-    """Return the seed of the draws of units in a stratum, whose name is part of it."""
-    of_units = seed_of(seed, unit_ids)
-    if stratum is None:
-        return of_units
-    _, of_stratum = seed_of(seed, [stratum])
-    return *of_units, of_stratum
+def _keys_by_units(parts: Mapping[Key, Paired], n_by: int) -> dict[tuple, list[Key]]:
+    """Return stratum, ids of units, units of the queries → the keys for which they are the same."""
+    keys_by_units: dict[tuple, list[Key]] = {}
+    for key, part in parts.items():
+        stratum = tuple(map(str, key[n_by:]))
+        drawn = (stratum, part.unit_ids, part.units.tobytes())
+        keys_by_units.setdefault(drawn, []).append(key)
+    return keys_by_units
 
 
 def _drawn_noise(
@@ -464,22 +450,37 @@ def _drawn_noise(
     random = np.random.default_rng(seed_of(seed, [name]))
     scale = np.sqrt(noise.freedom / random.chisquare(noise.freedom, n_boot))
     deviations = noise.deviation * np.sqrt(part.models.shares / n_trainings)  # [n_sides]
-    return random.normal(size=(n_boot, n_sides)) * scale[:, None] * deviations
+    normal = random.normal(size=(n_boot, n_sides))
+    return normal * scale[:, None] * deviations
 
 
-def _combined(strata: Sequence[_Stratum], effect: str) -> tuple[_Estimate, ...]:
-    """Return the first side, the second, and the effect of a group."""
-    change = KINDS[effect]
-    return (
-        _over_strata(strata, lambda means: means[..., 0]),
-        _over_strata(strata, lambda means: means[..., -1]),
-        _over_strata(strata, lambda means: change(means[..., 0], means[..., -1])),
+def _estimated(
+    groups: Mapping[Key, Sequence[_Stratum]],
+    by: Sequence[str],
+    columns: Sequence[str],
+    effect: str,
+) -> Effects:
+    """Return the effects of groups, with both sides in the first two of the columns."""
+    statistics: tuple[Statistic, ...] = (
+        lambda first, second: first,
+        lambda first, second: second,
+        KINDS[effect],
     )
+    table = pd.DataFrame(list(groups), columns=by)
+    drawn = []
+    for column, statistic in zip(columns, statistics, strict=True):
+        estimates = [_over_strata(strata, statistic) for strata in groups.values()]
+        table[column] = [estimate.value for estimate in estimates]
+        drawn.append([estimate.draws for estimate in estimates])
+    biases = [estimate.bias for estimate in estimates]  # of the last column, the effect
+    ends = map(interval, drawn[-1])
+    table[["low", "high"]] = list(ends)
+    counts = pd.DataFrame(map(_counts, groups.values()))
+    table = table.join(counts)
+    return Effects.of(table, by, columns, *drawn, bias=biases)
 
 
-def _over_strata(
-    strata: Sequence[_Stratum], statistic: Callable[[np.ndarray], np.ndarray]
-) -> _Estimate:
+def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
     """Return the mean over strata of a statistic of the means of the sides, drawn within each.
 
     Few units widen what is drawn of queries (`stretched`), with Welch's and Satterthwaite's degrees
@@ -488,21 +489,26 @@ def _over_strata(
     n_units = np.array([stratum.n_units for stratum in strata])
     # resamples of n units vary less than new ones would, by (n - 1) / n
     widening = np.sqrt(ratio(n_units, n_units - 1))
-    values = [float(statistic(stratum.means)) for stratum in strata]
-    plain = np.stack([statistic(stratum.resampled) for stratum in strata])  # [strata, n_boot]
-    noisy = np.stack([statistic(stratum.resampled + stratum.drawn_noise) for stratum in strata])
-    centres = np.array(values)[:, None]
-    of_queries = centres + widening[:, None] * (plain - centres)
+    values = np.stack([_of_sides(stratum.means, statistic) for stratum in strata])
+    plain = np.stack([_of_sides(stratum.resampled, statistic) for stratum in strata])
+    noisy = np.stack([_of_sides(stratum.noisy, statistic) for stratum in strata])
+    centres = values[:, None]
+    of_queries = centres + widening[:, None] * (plain - centres)  # [strata, n_boot]
     of_training = noisy - plain
-    value = math.fsum(values) / len(strata)
-    variances = np.array([draws.var() for draws in of_queries])
+    value = fmean(values)
+    variances = of_queries.var(axis=1)
     freedom = _degrees_of_freedom(variances, n_units - 1)
     widened = stretched(of_queries.mean(axis=0), value, freedom)
     return _Estimate(
         value,
         draws=widened + of_training.mean(axis=0),
-        bias=float(plain.mean()) - value,
+        bias=plain.mean() - value,
     )
+
+
+def _of_sides(means: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """Return a statistic of the means of the sides, float[..., n_sides]; a single one is both."""
+    return statistic(means[..., 0], means[..., -1])
 
 
 def _degrees_of_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
@@ -512,10 +518,10 @@ def _degrees_of_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
     """
     if not freedoms.all():
         return 0.0
-    below = float((variances**2 / freedoms).sum())
+    below = (variances**2 / freedoms).sum()
     if below > 0:
-        return float(variances.sum() ** 2 / below)
-    return float(freedoms.sum())
+        return variances.sum() ** 2 / below
+    return freedoms.sum()
 
 
 def _counts(strata: Sequence[_Stratum]) -> dict[str, Any]:
@@ -551,20 +557,14 @@ def across(
     """
     of_units = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
     groups = of_units.groupby(list(by), sort=False, dropna=False)
-    means = groups.mean()
-    n = groups.count()
+    columns = {effect: "mean", "low": "mean", "high": "mean"}
+    means = groups.agg(**columns, least="min", most="max", n="count")
     error = groups.sem()
     error = error.where(error > 1e-12)
-    reach = stats.t.ppf(0.975, n - 1) * error
-    columns = {
-        effect: means,
-        "low": means - reach,
-        "high": means + reach,
-        "least": groups.min(),
-        "most": groups.max(),
-        "n": n,
-    }
-    return pd.DataFrame(columns).reset_index()
+    reach = stats.t.ppf(0.975, means["n"] - 1) * error
+    means["low"] -= reach
+    means["high"] += reach
+    return means.reset_index()
 
 
 def shown(frame: pd.DataFrame) -> "pd.io.formats.style.Styler":

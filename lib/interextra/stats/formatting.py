@@ -18,10 +18,16 @@ def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
     """
     if np.isnan(value):
         return "undefined"
-    effect = f"{_number(value, unit)} {unit}".rstrip()
+    effect = with_unit(value, unit)
     if np.isnan(low):
         return f"{effect} [undefined]"
-    return f"{effect} [{_number(low, unit)}, {_number(high, unit)}]"
+    ends = f"{_number(low, unit)}, {_number(high, unit)}"
+    return f"{effect} [{ends}]"
+
+
+def with_unit(value: float, unit: str) -> str:
+    """Return an effect as text with its unit, see `spelled`."""
+    return f"{_number(value, unit)} {unit}".rstrip()
 
 
 def _number(value: float, unit: str) -> str:
@@ -68,9 +74,9 @@ def with_interval(
     >>> with_interval(table)["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
-    ends = zip(table[effect], table[low], table[high], strict=True)
+    values = table[[effect, low, high]].to_numpy(float)
     table = table.drop(columns=[low, high])
-    table[effect] = [spelled(*row, unit) for row in ends]
+    table[effect] = [spelled(value, start, end, unit) for value, start, end in values]
     if "published" in table:
         table["published"] = [_percentage(value) for value in table["published"]]
     return table

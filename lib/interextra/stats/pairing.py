@@ -5,6 +5,7 @@ something to say, seed (of the training), left_out (which of several models of a
 of), unit (what is drawn together) and trained (the name of the trained model).
 """
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -24,14 +25,9 @@ class Models(NamedTuple):
 
     squares: float  # of the deviations of single trainings from the mean of their model
     counted: int  # degrees of freedom in `squares`: a model on both sides counts twice
-    freedom: Mapping[Key, int]  # name of each trained model → its trainings beyond the first
+    names: frozenset[Key]  # of each trained model those of its trainings, on whatever queries
     shares: np.ndarray  # float[n_sides], sum of squared weights of the models; 1: a single model
     is_trained: bool  # and named
-
-    @property
-    def names(self) -> frozenset[Key]:
-        """What the models are called, whatever queries they were measured on."""
-        return frozenset(self.freedom)
 
     @property
     def variance(self) -> float:
@@ -51,6 +47,12 @@ class Paired(NamedTuple):
     def sides(self) -> np.ndarray:
         """Means over trainings, float[n_queries, n_sides]."""
         return self.values.mean(axis=1)
+
+    @property
+    def difference(self) -> np.ndarray:
+        """The second side minus the first, float[n_queries]."""
+        first, second = self.sides.T
+        return second - first
 
 
 class Coded(NamedTuple):
@@ -99,10 +101,11 @@ def paired(
     InputError
         A value is missing, or a query lacks a side or a training, or has several units.
     """
-    _refuse_missing(rows)
+    is_missing = rows["value"].isna()
+    _refuse(rows.loc[is_missing, "query_id"], "effects: no value for query {}")
     query, query_ids = _codes(rows["query_id"])
     coded = _coded(rows, on, sides, query)
-    n_trainings = int(coded.training.max()) + 1
+    n_trainings = coded.training.max() + 1
     shape = (len(query_ids), n_trainings, max(1, len(sides)))
     names_of_models = _names_of_models(rows, coded, key)
 
@@ -117,27 +120,25 @@ def paired(
     return Paired(values, units, unit_ids, models)
 
 
-def _refuse_missing(rows: pd.DataFrame) -> None:
-    """Refuse rows without a value."""
-    is_missing = rows["value"].isna()
-    if is_missing.any():
-        names = offenders(rows.loc[is_missing, "query_id"].unique())
-        raise InputError(f"effects: no value for query {names}")
-
-
 def _refuse_gaps(counts: np.ndarray, query_ids: Sequence[str]) -> None:
     """Refuse a query without a value on a side or of a training, by int[queries, …] of values."""
     has_gap = (counts == 0).any(axis=(1, 2))
-    if has_gap.any():
-        names = offenders([query_ids[place] for place in np.flatnonzero(has_gap)])
-        raise InputError(f"effects: query {names} lacks a side or a training; measure all alike")
+    lacking = [query_ids[place] for place in np.flatnonzero(has_gap).tolist()]
+    _refuse(lacking, "effects: query {} lacks a side or a training; measure all alike")
 
 
-def _codes(labels: Iterable) -> tuple[np.ndarray, list[str]]:
+def _refuse(query_ids: Iterable[str], problem: str) -> None:
+    """Refuse these queries, if there are any; {} in the problem stands for their names."""
+    distinct = dict.fromkeys(query_ids)
+    if distinct:
+        raise InputError(problem.format(offenders(distinct)))
+
+
+def _codes(labels: pd.Series) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the place of each label, as text, among all of them in order, and these."""
-    texts = pd.Series(labels, dtype=object).astype(str)
+    texts = labels.astype(object).astype(str)
     codes, names = pd.factorize(texts, sort=True)
-    return codes, list(names)
+    return codes, tuple(names)
 
 
 def _coded(
@@ -153,7 +154,8 @@ def _coded(
     if _is_folded(rows):
         model, _ = _codes(rows["left_out"])
     training = _trainings(rows, side)
-    return Coded(query, side, training, model, rows["value"].to_numpy(float))
+    value = rows["value"].to_numpy(float)
+    return Coded(query, side, training, model, value)
 
 
 def _is_folded(rows: pd.DataFrame) -> bool:
@@ -173,19 +175,17 @@ def _trainings(rows: pd.DataFrame, side: np.ndarray) -> np.ndarray:
 
 def _units(
     rows: pd.DataFrame,
-    query_ids: Sequence[str],
+    query_ids: tuple[str, ...],
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the place of each query's unit, and the units; a query without one is its own."""
     if "unit" not in rows:
-        return np.arange(len(query_ids)), tuple(query_ids)
+        return np.arange(len(query_ids)), query_ids
     unit_of = rows[["query_id", "unit"]].astype(str)
     unit_of = unit_of.drop_duplicates().sort_values("query_id")
     is_repeated = unit_of["query_id"].duplicated()
-    if is_repeated.any():
-        names = offenders(unit_of.loc[is_repeated, "query_id"].unique())
-        raise InputError(f"effects: query {names} has several units; give it one")
-    units, unit_ids = _codes(unit_of["unit"])
-    return units, tuple(unit_ids)
+    repeated = unit_of.loc[is_repeated, "query_id"]
+    _refuse(repeated, "effects: query {} has several units; give it one")
+    return _codes(unit_of["unit"])
 
 
 def _totals(
@@ -214,9 +214,9 @@ def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
     trainings = range(coded.training.max() + 1)
     is_folded = _is_folded(rows)
     names_of_models = {}
-    for side, model in labels.drop_duplicates().itertuples(index=False, name=None):
+    for side, model in labels.drop_duplicates().to_numpy().tolist():
         owner = (key, "both sides" if is_folded else side, model)
-        names_of_models[side, model] = tuple((owner, training) for training in trainings)
+        names_of_models[side, model] = tuple(itertools.product([owner], trainings))
     return names_of_models
 
 
@@ -228,23 +228,23 @@ def _models(
 ) -> Models:
     """Return what the trainings of the single models tell, of values with weights in their side."""
     places = (coded.side, coded.model, coded.training)
-    shape = tuple(int(place.max()) + 1 for place in places)
+    shape = tuple(place.max() + 1 for place in places)
     counts = _totals(places, shape)
     sums = _totals(places, shape, coded.value)
     means = ratio(sums, counts)  # [sides, models, trainings]; NaN: not on this side
     shares = _totals(places, shape, weights)[..., 0]
     squares = []
-    freedom = {}
+    trained = set()
     for pair, names in names_of_models.items():
         if names and counts[pair][0] > 0:
             deviations = means[pair] - means[pair].mean()
-            squares.append(float(deviations @ deviations))
-            freedom[names] = len(names) - 1
+            squares.append(deviations @ deviations)
+            trained.add(names)
     n_trainings = shape[2]
     return Models(
         squares=math.fsum(squares),
         counted=(n_trainings - 1) * len(squares),
-        freedom=freedom,
+        names=frozenset(trained),
         shares=(shares**2).sum(axis=1),
-        is_trained=is_named and bool(freedom),
+        is_trained=is_named and bool(trained),
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from interextra.stats.bootstrap import varies
@@ -46,28 +47,28 @@ def tests(
     rows = []
     measured = values[values[on].isin(sides)]
     for key, part in grouped(measured, by):
-        pairs = paired(part, on, sides, key).sides
-        difference = pairs[:, 1] - pairs[:, 0]
-        bound = margin * pairs[:, 0].mean()
+        pairs = paired(part, on, sides, key)
+        difference = pairs.difference
+        first = pairs.sides[:, 0]
+        bound = margin * first.mean()
         tested = (
-            paired_t(pairs),
+            paired_t(difference),
             _permutation_test(difference, seed),
             _equivalence_test(difference, bound),
             _cohen_d(difference),
             (difference < 0).sum(),
             (difference > 0).sum(),
-            len(pairs),
+            len(difference),
         )
         rows.append((*key, *tested))
     return pd.DataFrame(rows, columns=[*by, *TESTED])
 
 
-def paired_t(pairs: np.ndarray) -> float:
-    """Return the two-sided p-value of the paired t-test of the columns of float[n, 2].
+def paired_t(difference: np.ndarray) -> float:
+    """Return the two-sided p-value of the paired t-test of differences float[n].
 
-    1 where all pairs are equal, NaN for one query.
+    1 where all are 0, NaN for one query.
     """
-    difference = pairs[:, 1] - pairs[:, 0]
     if len(difference) < 2:
         return float("nan")
     if _is_zero(difference):
@@ -130,8 +131,11 @@ def outside(draws: np.ndarray, margin: float) -> float:
     """
     if not varies(draws):
         return float("nan")
-    n_beyond = max((draws <= -margin).sum(), (draws >= margin).sum())
-    return float((n_beyond + 1) / (len(draws) + 1))
+    n_below = (draws <= -margin).sum()
+    n_above = (draws >= margin).sum()
+    n_beyond = max(n_below, n_above)
+    share = (n_beyond + 1) / (len(draws) + 1)
+    return float(share)
 
 
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -139,15 +143,16 @@ def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarr
 
     By the ends of an interval and a standard error.
     """
-    return (high - low) / 2 + stats.norm.ppf(0.8) * error
+    half_width = (high - low) / 2
+    return half_width + stats.norm.ppf(0.8) * error
 
 
-def holm(p_values: Sequence[float]) -> np.ndarray:
+def holm(p_values: ArrayLike) -> np.ndarray:
     """Return Holm's adjusted p-values; NaN is no test of the family.
 
     As statsmodels' `multipletests`, which collects the garbage of the whole process at each call.
     """
-    adjusted = np.asarray(p_values, float).copy()
+    adjusted = np.array(p_values, float)
     n_tests = np.isfinite(adjusted).sum()
     order = np.argsort(adjusted)[:n_tests]  # NaN is last
     factors = np.arange(n_tests, 0, -1)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
-from interextra.stats.pairing import Key, Models
+from interextra.stats.pairing import Key, Models, Paired
 
 # What an interval is over: the column `over` of a table
 QUERIES = "queries"
@@ -20,7 +21,7 @@ class TrainingNoise(NamedTuple):
 
 
 def training_noises(
-    models_of: Mapping[Key, Models], system_labels: Sequence[int]
+    parts: Mapping[Key, Paired], system_labels: Sequence[int]
 ) -> dict[Key, TrainingNoise]:
     """Return the noise of training of each group of values.
 
@@ -31,14 +32,14 @@ def training_noises(
 
     Parameters
     ----------
-    models_of : the models behind each group, by its key.
+    parts : the values of each group and the models behind them, by its key.
     system_labels : which labels of a key name the system, and what it is measured by.
     """
     systems: dict[Key, dict[Key, Models]] = {}
-    for key, models in models_of.items():
+    for key, part in parts.items():
         system = tuple(key[place] for place in system_labels)
-        systems.setdefault(system, {})[key] = models
-    noises = dict.fromkeys(models_of, TrainingNoise(float("nan"), 0))
+        systems.setdefault(system, {})[key] = part.models
+    noises = dict.fromkeys(parts, TrainingNoise(float("nan"), 0))
     for rows in systems.values():
         noises.update(_noises_of_system(rows))
     return noises
@@ -46,24 +47,27 @@ def training_noises(
 
 def _noises_of_system(rows: Mapping[Key, Models]) -> dict[Key, TrainingNoise]:
     """Return the noise of each row of a system with trained models, if any was trained twice."""
-    freedom: dict[Key, int] = {}
-    for models in rows.values():
-        freedom.update(models.freedom)
     mean_variances = _mean_variances(rows.values())
-    weights = {names: sum(freedom[name] for name in names) for names in mean_variances}
-    total_weight = sum(weights.values())
-    if not total_weight:
+    weights = list(map(_freedom, mean_variances))
+    if not any(weights):
         return {}
+    names_of_rows = [models.names for models in rows.values()]
+    freedom = _freedom(frozenset.union(*names_of_rows))
     noises = {}
     for key, models in rows.items():
-        if not models.freedom:
+        if not models.names:
             continue
         variances = dict(mean_variances)
         if models.counted:
             variances[models.names] = models.variance
-        pooled = math.fsum(weights[names] * variances[names] for names in weights) / total_weight
-        noises[key] = TrainingNoise(math.sqrt(pooled), sum(freedom.values()))
+        pooled = fmean(variances.values(), weights)
+        noises[key] = TrainingNoise(math.sqrt(pooled), freedom)
     return noises
+
+
+def _freedom(names: frozenset[Key]) -> int:
+    """Return the degrees of freedom of some models: their trainings beyond the first of each."""
+    return sum(len(trainings) - 1 for trainings in names)
 
 
 def _mean_variances(rows: Iterable[Models]) -> dict[frozenset[Key], float]:
@@ -72,4 +76,4 @@ def _mean_variances(rows: Iterable[Models]) -> dict[frozenset[Key], float]:
     for models in rows:
         if models.counted:
             variances.setdefault(models.names, []).append(models.variance)
-    return {names: math.fsum(each) / len(each) for names, each in variances.items()}
+    return {names: fmean(each) for names, each in variances.items()}
