@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from interextra.data.queries import Part
+from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.recipe import Recipe, changed, recipe_name
@@ -32,7 +32,7 @@ from interextra.notebooks.parameters import (
 from interextra.own import probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
-from interextra.splits.shift import OUTSIDE
+from interextra.splits.shift import OUTSIDE, Shift
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
 from interextra.stats.tests import detectable
@@ -127,21 +127,12 @@ def plan(p: Parameters) -> plans.Plan:
         )
     test = plans.test_queries(p, p.test_splits)
     shift = plans.one_shift(p)
-    vectors = Vectors(encoder=p.encoder, train=plans.training_queries(p), test=test)
+    pool = plans.training_queries(p)
+    vectors = Vectors(encoder=p.encoder, train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
     some = plans.training_queries(p.changed(train_limit=p.train_size))
     far = Part(of=sets, part=f"extrapolation-{p.train_size}")
-    random_sets = [plans.TrainingSet({}, some)]
-    other_sets = {
-        FAR: [plans.TrainingSet({}, far)],
-        OUT: plans.without_each(shift),
-        SPARED: plans.without_each(shift),
-    }
-    rows = []
-    for condition, recipe in _recipes(p).items():
-        system = {BM25 if condition == BM25 else DENSE: recipe}
-        trained_on = other_sets.get(condition, random_sets)
-        rows += plans.runs(p, system, trained_on, test, condition=condition)
+    rows = _rows(p, shift, far, some, test)
     return plans.Plan(
         design=plans.design(rows),
         own=own_trainings(p),
@@ -150,6 +141,23 @@ def plan(p: Parameters) -> plans.Plan:
         sets=sets,
         some=some,
     )
+
+
+def _rows(
+    p: Parameters, shift: Shift, far: Part, some: Queries, test: tuple[Queries, ...]
+) -> list[dict[str, Any]]:
+    """Return rows of the design: each condition on its training sets, else on `some` queries."""
+    training_sets = {
+        FAR: [plans.TrainingSet({}, far)],
+        OUT: plans.without_each(shift),
+        SPARED: plans.without_each(shift),
+    }
+    rows = []
+    for condition, recipe in _recipes(p).items():
+        system = {BM25 if condition == BM25 else DENSE: recipe}
+        trained_on = training_sets.get(condition, [plans.TrainingSet({}, some)])
+        rows += plans.runs(p, system, trained_on, test, condition=condition)
+    return rows
 
 
 def _recipes(p: Parameters) -> dict[str, Recipe]:
