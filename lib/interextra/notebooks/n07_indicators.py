@@ -106,8 +106,9 @@ def plan(p: Parameters) -> plans.Plan:
         run = row.pop("run")
         architecture = architectures()[run.model.recipe.architecture]
         if architecture.ENCODES_QUERIES:
-            cell = Nearness(model=run.model, queries=run.queries[:1], k=p.neighbours)
-            rows.append(row | {"near": cell})
+            held_out = run.queries[:1]
+            near = Nearness(model=run.model, queries=held_out, k=p.neighbours)
+            rows.append(row | {"near": near})
     plan.near = pd.DataFrame(rows)
     plan.real = None
     return plan
@@ -193,7 +194,8 @@ def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     standardised = dense.assign(R=z_scores(dense["R"], cluster))
     is_pooled = dense["shift"].isin(together)
     pooled = standardised[is_pooled].assign(shift=POOLED)
-    by_query = pd.concat([dense, pooled]).groupby(["shift", "query_id"], sort=False)
+    both = pd.concat([dense, pooled])
+    by_query = both.groupby(["shift", "query_id"], sort=False)
     return by_query["R"].mean().reset_index()
 
 
@@ -264,7 +266,8 @@ def _delta_by_bin(each: pd.DataFrame, ratios: pd.DataFrame, seed: int, n_boot: i
         kept = kept.rename(columns={"n_queries": "n_kept"})
         both = counts.merge(kept, how="left", on=by)
         n_kept = both["n_kept"].fillna(0).astype(int)
-        parts.append(both.assign(averaging=averaging, n_dropped=both["n_queries"] - n_kept))
+        both["n_dropped"] = both["n_queries"] - n_kept
+        parts.append(both.assign(averaging=averaging))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -300,7 +303,8 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
             known = turned.dropna(subset="loss")
             tau, draws = _tau_of_r(known, w)
             drawn.append(draws)
-            rows.append((*key, name, "Kendall", tau, *interval(draws), len(known)))
+            low, high = interval(draws)
+            rows.append((*key, name, "Kendall", tau, low, high, len(known)))
     columns = [*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"]
     table = pd.DataFrame(rows, columns=columns)
     return Effects.of(table, [*SYSTEM, "loss"], ["kendall"], drawn)
@@ -350,8 +354,8 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
 
 def _drawn_by_fisher(correlations: pd.DataFrame, n_boot: int) -> np.ndarray:
     """Return draws float[rows, n_boot] of correlations, by the width of their intervals."""
-    z = np.arctanh(correlations[["estimate", "low", "high"]].to_numpy(float))
-    estimate, low, high = z.T
+    estimates = correlations[["estimate", "low", "high"]].to_numpy(float)
+    estimate, low, high = np.arctanh(estimates).T
     standard_error = (high - low) / 2 / stats.norm.ppf(0.975)
     noise = np.random.default_rng(0).normal(size=n_boot)
     return np.tanh(estimate[:, np.newaxis] + np.outer(standard_error, noise))
@@ -381,7 +385,8 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
         nearest = part[number == number.max()]
         iqr_far = stats.iqr(farthest["delta"])
         iqr_near = stats.iqr(nearest["delta"])
-        low, high = interval(_resampled_iqr(farthest, w) - _resampled_iqr(nearest, w))
+        drawn = _resampled_iqr(farthest, w) - _resampled_iqr(nearest, w)
+        low, high = interval(drawn)
         rows.append((*key, iqr_far, iqr_near, iqr_far - iqr_near, low, high))
     columns = ["model", "measure", "farthest", "nearest", "difference", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
