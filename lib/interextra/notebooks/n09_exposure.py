@@ -442,8 +442,11 @@ def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
     saved_low, saved_high = interval(drawn_unexposed - drawn)
     low, high = interval(1 - ratio(drawn_unexposed, drawn))
     still_lost = ratio(unexposed["delta"], exposed["delta"]).item()
+    model, negatives, against = exposed[CONDITION]
     return LossShare(
-        *exposed[CONDITION],
+        model=model,
+        negatives=negatives,
+        against=against,
         delta=exposed["delta"],
         delta_unexposed=unexposed["delta"],
         saved=unexposed["delta"] - exposed["delta"],
