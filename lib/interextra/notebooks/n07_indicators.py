@@ -48,6 +48,7 @@ GAPS = [  # definitions of far that are compared
     ("dense: R", "words: nearest_jaccard"),
 ]
 SYSTEM = ["shift", "model", "measure"]
+NEGATIVES = {"negatives": "bm25+in-batch", "n_negatives": 1, "negative_depth": 20}
 
 
 class Parameters(ShiftParameters):
@@ -73,27 +74,9 @@ class Parameters(ShiftParameters):
         [
             "bm25",
             {"label": "BM25, fixed", "recipe": "bm25", "k1": [0.9], "b": [0.4]},
-            {
-                "recipe": "mini-colbert",
-                "steps": 60,
-                "negatives": "bm25+in-batch",
-                "n_negatives": 1,
-                "negative_depth": 20,
-            },
-            {
-                "recipe": "mini-splade",
-                "steps": 60,
-                "negatives": "bm25+in-batch",
-                "n_negatives": 1,
-                "negative_depth": 20,
-            },
-            {
-                "recipe": "mini-dense",
-                "steps": 60,
-                "negatives": "bm25+in-batch",
-                "n_negatives": 1,
-                "negative_depth": 20,
-            },
+            {"recipe": "mini-colbert", "steps": 60, **NEGATIVES},
+            {"recipe": "mini-splade", "steps": 60, **NEGATIVES},
+            {"recipe": "mini-dense", "steps": 60, **NEGATIVES},
         ],
         "systems; those that are trained for both shifts; negatives as in the paper, BM25's and "
         "in-batch",
@@ -118,14 +101,15 @@ def plan(p: Parameters) -> plans.Plan:
             "parameter 'recipes': R is measured in the dense model's space; give a dense recipe, "
             "too"
         )
-    has_space = [
-        architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in runs["run"]
-    ]
-    near = runs[has_space]
-    cells = [
-        Nearness(model=run.model, queries=run.queries[:1], k=p.neighbours) for run in near["run"]
-    ]
-    plan.near = near.drop(columns="run").assign(near=cells)
+    rows = []
+    for row in runs.to_dict("records"):
+        run = row.pop("run")
+        architecture = architectures()[run.model.recipe.architecture]
+        if architecture.ENCODES_QUERIES:
+            held_out = run.queries[:1]
+            near = Nearness(model=run.model, queries=held_out, k=p.neighbours)
+            rows.append(row | {"near": near})
+    plan.near = pd.DataFrame(rows)
     plan.real = None
     return plan
 
@@ -154,7 +138,8 @@ def averaged(values: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     together
         Of `common_shifts`.
     """
-    labels = [name for name in values if name not in ("left_out", "test_set", "trained", "value")]
+    averaged_over = ("left_out", "test_set", "trained", "value")
+    labels = [name for name in values if name not in averaged_over]
     each = values.groupby(labels, sort=False, as_index=False)["value"].mean()
     is_pooled = each["shift"].isin(together)
     pooled = each[is_pooled].assign(shift=POOLED, stratum="")
@@ -183,8 +168,8 @@ def pairs(each: pd.DataFrame) -> pd.DataFrame:
     shift, model, measure, stratum, query_id, unit, in, out
     """
     by = [*SYSTEM, "stratum", "query_id", "unit", "side"]
-    wide = each.groupby(by, sort=False)["value"].mean().unstack()
-    return wide.rename_axis(columns=None).reset_index()
+    means = each.groupby(by, sort=False)["value"].mean()
+    return means.unstack().rename_axis(columns=None).reset_index()
 
 
 def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
@@ -208,8 +193,10 @@ def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     cluster = [dense["shift"], dense["stratum"]]
     standardised = dense.assign(R=z_scores(dense["R"], cluster))
     is_pooled = dense["shift"].isin(together)
-    both = pd.concat([dense, standardised[is_pooled].assign(shift=POOLED)])
-    return both.groupby(["shift", "query_id"], sort=False, as_index=False)["R"].mean()
+    pooled = standardised[is_pooled].assign(shift=POOLED)
+    both = pd.concat([dense, pooled])
+    by_query = both.groupby(["shift", "query_id"], sort=False)
+    return by_query["R"].mean().reset_index()
 
 
 def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
@@ -249,36 +236,37 @@ def delta_by_r(
     (n_dropped).
     """
     wide = pairs(each)
-    ratios = wide.assign(value=change_per_query(wide["in"], wide["out"]))
-    single = ratios.dropna(subset="value")
+    change = change_per_query(wide["in"], wide["out"])
+    ratios = wide.assign(value=change).dropna(subset="value")
     parts = []
     for binning in BINNINGS:
         numbered = in_bins(far, n_bins, binning)
-        table = _delta_by_bin(each.merge(numbered), single.merge(numbered), seed, n_boot)
-        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
-        parts.append(table.merge(ends.reset_index()).assign(binning=binning))
-    table = pd.concat(parts, ignore_index=True)
-    n_kept = table["n_kept"].fillna(0).astype(int)
-    table["n_dropped"] = table["n_queries"] - n_kept
+        r_of_bin = numbered.groupby(["shift", "bin"])["R"]
+        ends = r_of_bin.agg(r_low="min", r_high="max").reset_index()
+        table = _delta_by_bin(each.merge(numbered), ratios.merge(numbered), seed, n_boot)
+        parts.append(table.merge(ends).assign(binning=binning))
     columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped"]
-    return table[[*SYSTEM, *columns, "delta", "low", "high", "n_trainings"]]
+    both = pd.concat(parts, ignore_index=True)
+    return both[[*SYSTEM, *columns, "delta", "low", "high", "n_trainings"]]
 
 
-def _delta_by_bin(each: pd.DataFrame, single: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+def _delta_by_bin(each: pd.DataFrame, ratios: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     """Return the effects in each bin, by both averagings.
 
-    `each`: both sides of the queries; `single`: their ratios.
+    `each`: both sides of the queries; `ratios`: Out / Avg In - 1 of those that have it.
     """
     by = [*SYSTEM, "bin"]
-    draws = {"seed": seed, "n_boot": n_boot}
-    of_means = effects(each, by, "side", ("in", "out"), "delta", **draws)
-    of_ratios = effects(single, by, **draws).rename(columns={"mean": "delta"})
+    of_means = effects(each, by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot)
+    of_ratios = effects(ratios, by, seed=seed, n_boot=n_boot)
+    of_ratios = of_ratios.rename(columns={"mean": "delta"})
     counts = pd.DataFrame(of_means[[*by, "n_queries", "n_trainings"]])
     parts = []
     for averaging, table in (("ratio of means", of_means), ("mean of ratios", of_ratios)):
         kept = table[[*by, "n_queries", "delta", "low", "high"]]
         kept = kept.rename(columns={"n_queries": "n_kept"})
         both = counts.merge(kept, how="left", on=by)
+        n_kept = both["n_kept"].fillna(0).astype(int)
+        both["n_dropped"] = both["n_queries"] - n_kept
         parts.append(both.assign(averaging=averaging))
     return pd.concat(parts, ignore_index=True)
 
@@ -309,12 +297,14 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
             "difference": part["out"] - part["in"],
             "relative": change_per_query(part["in"], part["out"]),
         }
+        measure = key[2]
         for name, loss in losses.items():
-            measure = key[2]
-            known = part.assign(loss=worse(measure) * loss).dropna(subset="loss")
+            turned = part.assign(loss=worse(measure) * loss)
+            known = turned.dropna(subset="loss")
             tau, draws = _tau_of_r(known, w)
             drawn.append(draws)
-            rows.append((*key, name, "Kendall", tau, *interval(draws), len(known)))
+            low, high = interval(draws)
+            rows.append((*key, name, "Kendall", tau, low, high, len(known)))
     columns = [*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"]
     table = pd.DataFrame(rows, columns=columns)
     return Effects.of(table, [*SYSTEM, "loss"], ["kendall"], drawn)
@@ -322,10 +312,11 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
 
 def _tau_of_r(queries: pd.DataFrame, w: pd.DataFrame) -> tuple[float, np.ndarray]:
     """Return tau of R and loss within clusters, and its draws float[n_boot]."""
-    if not queries["stratum"].duplicated().any():
+    cluster = queries["stratum"]
+    if not cluster.duplicated().any():
         return np.nan, np.full(w.shape[1], np.nan)
-    weights = w.loc[queries["query_id"]].to_numpy()
-    tau, draws = kendall_within(queries["R"], queries["loss"], queries["stratum"], weights)
+    counts = w.loc[queries["query_id"]].to_numpy()
+    tau, draws = kendall_within(queries["R"], queries["loss"], cluster, counts)
     return tau.item(), draws[:, 0, 0]
 
 
@@ -346,20 +337,28 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
         Number of draws.
     """
     aggregates = {"delta": "mean", by: "first", "n_queries": "min", "n_trainings": "min"}
-    mean = points.groupby(["shift", "stratum"], sort=False).agg(aggregates).reset_index()
-    table = link(mean.assign(model="mean over the systems"), by).dropna(subset="low")
-    z, low, high = np.arctanh(table[["estimate", "low", "high"]].to_numpy(float)).T
-    standard_error = (high - low) / 2 / stats.norm.ppf(0.975)
-    noise = np.random.default_rng(0).normal(size=n_boot)
-    drawn = np.tanh(z[:, np.newaxis] + np.outer(standard_error, noise))
-    table = table.drop(columns="model").assign(
+    clusters = points.groupby(["shift", "stratum"], sort=False)
+    mean = clusters.agg(aggregates).reset_index()
+    table = link(mean.assign(model="mean over the systems"), by)
+    table = table.dropna(subset="low").drop(columns="model")
+    table = table.assign(
         measure=points["measure"].iloc[0],
         n_queries=mean["n_queries"].sum(),
         n_trainings=mean["n_trainings"].min(),
         n_units=len(mean),
         **{DRAWN: "clusters"},
     )
+    drawn = _drawn_by_fisher(table, n_boot)
     return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
+
+
+def _drawn_by_fisher(correlations: pd.DataFrame, n_boot: int) -> np.ndarray:
+    """Return draws float[rows, n_boot] of correlations, by the width of their intervals."""
+    estimates = correlations[["estimate", "low", "high"]].to_numpy(float)
+    estimate, low, high = np.arctanh(estimates).T
+    standard_error = (high - low) / 2 / stats.norm.ppf(0.975)
+    noise = np.random.default_rng(0).normal(size=n_boot)
+    return np.tanh(estimate[:, np.newaxis] + np.outer(standard_error, noise))
 
 
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
@@ -381,12 +380,14 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
-        farthest = part[part["bin"] == part["bin"].min()]
-        nearest = part[part["bin"] == part["bin"].max()]
-        far = stats.iqr(farthest["delta"])
-        near = stats.iqr(nearest["delta"])
+        number = part["bin"]
+        farthest = part[number == number.min()]
+        nearest = part[number == number.max()]
+        iqr_far = stats.iqr(farthest["delta"])
+        iqr_near = stats.iqr(nearest["delta"])
         drawn = _resampled_iqr(farthest, w) - _resampled_iqr(nearest, w)
-        rows.append((*key, far, near, far - near, *interval(drawn)))
+        low, high = interval(drawn)
+        rows.append((*key, iqr_far, iqr_near, iqr_far - iqr_near, low, high))
     columns = ["model", "measure", "farthest", "nearest", "difference", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -396,7 +397,7 @@ def _resampled_iqr(queries: pd.DataFrame, w: pd.DataFrame) -> np.ndarray:
     counts = w.loc[queries["query_id"]].to_numpy(int).T  # [n_boot, queries]
     delta = queries["delta"].to_numpy()
     drawn = np.full(len(counts), np.nan)
-    for at, often in enumerate(counts):
+    for draw, often in enumerate(counts):
         if often.any():
-            drawn[at] = stats.iqr(np.repeat(delta, often))
+            drawn[draw] = stats.iqr(np.repeat(delta, often))
     return drawn

@@ -173,6 +173,13 @@ class Parameters(ReSTrainParameters, PretrainingParameters):
     )
 
 
+class Correlation(NamedTuple):
+    """A correlation, or the difference of two, and its draws float[n_boot]."""
+
+    value: float
+    draws: np.ndarray
+
+
 class OtherCollection(NamedTuple):
     """A collection that no model is trained on, or a part of one."""
 
@@ -213,13 +220,13 @@ def plan(p: Parameters) -> plans.Plan:
     test = plans.test_queries(p, p.test_splits)
     in_domain = plans.runs(p, systems, sets, test)
     bm25 = {"run": _bm25(p, test)}
-    labels = {"collection": IN_DOMAIN, "part": p.collection, "skip_own": False}
+    bm25_in_domain = {"collection": IN_DOMAIN, "part": p.collection, "skip_own": False} | bm25
     return plans.Plan(
         sets=split_of,
         read={each.name: each.read for each in collections},
         in_domain=_design(in_domain),
         elsewhere=_design(_elsewhere(p, in_domain, collections)),
-        bm25=_design([labels | bm25, *_elsewhere(p, [bm25], collections)]),
+        bm25=_design([bm25_in_domain, *_elsewhere(p, [bm25], collections)]),
     )
 
 
@@ -232,10 +239,12 @@ def _refuse_shared(where: str, one: Iterable, other: Iterable, place: str) -> No
 
 def _splits(p: Parameters) -> dict[int, ReSTrain]:
     """Return training-set size → split that it is a size of."""
-    splits = dict.fromkeys(p.trained_sizes, plans.restrain_of(p, p.sizes))
+    split = plans.restrain_of(p, p.sizes)
+    split_of = dict.fromkeys(p.trained_sizes, split)
     if p.more_sizes:
-        splits |= dict.fromkeys(p.more_sizes, plans.restrain_of(p, p.more_sizes))
-    return splits
+        further = plans.restrain_of(p, p.more_sizes)
+        split_of |= dict.fromkeys(p.more_sizes, further)
+    return split_of
 
 
 def _systems(p: Parameters) -> dict[str, Recipe]:
@@ -263,19 +272,22 @@ def _bm25(p: Parameters, test: tuple[Queries, ...]) -> Run:
     """Return the run of the BM25 to beat, in domain."""
     recipe = plans.named_recipe(p.bm25)
     plans.refuse_unknown("bm25, architecture", [recipe.architecture], ["bm25"])
-    return plans.run_of(p, recipe, plans.training_queries(p), p.seed, test)
+    train = plans.training_queries(p)
+    return plans.run_of(p, recipe, train, p.seed, test)
 
 
 def _elsewhere(p: Parameters, rows: Rows, collections: list[OtherCollection]) -> Rows:
     """Return rows of the models of some rows that search each further collection."""
-    found = []
+    elsewhere = []
     for row, other in itertools.product(rows, collections):
-        queries = Queries(source=Source.of(other.spec), split=other.split)
-        run = Run(model=row["run"].model, queries=(queries,), depth=p.depth)
+        source = Source.of(other.spec)
+        queries = Queries(source=source, split=other.split)
+        model = row["run"].model
+        run = Run(model=model, queries=(queries,), depth=p.depth)
         skip_own = other.name in p.skip_own
         labels = {"collection": other.name, "part": other.spec, "skip_own": skip_own}
-        found.append(row | labels | {"run": run})
-    return found
+        elsewhere.append(row | labels | {"run": run})
+    return elsewhere
 
 
 def _design(rows: Rows) -> pd.DataFrame:
@@ -303,7 +315,8 @@ def models(inside: pd.DataFrame) -> pd.DataFrame:
 
 def _model_names(table: pd.DataFrame) -> pd.Series:
     """Return the name of the model of each row: its labels."""
-    return table[LABELS].astype(str).agg(", ".join, axis=1)
+    labels = table[LABELS].astype(str)
+    return labels.agg(", ".join, axis=1)
 
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -322,18 +335,23 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
     """
     theirs = bm25[bm25["collection"] != IN_DOMAIN]
     theirs = theirs.assign(method=BM25, n_train=0, regime="", seed=0)
+    means = _means_of_parts(pd.concat([outside, theirs]))
+    is_bm25 = means["method"] == BM25
+    means["model"] = _model_names(means).mask(is_bm25, BM25)
+    judged = means[means["measure"] == JUDGED]
+    judged = judged[["model", "collection", "value"]].rename(columns={"value": "judged_at_10"})
+    table = means[means["measure"] == measure].merge(judged, on=["model", "collection"])
+    return table[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
+
+
+def _means_of_parts(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of each model, collection and measure over the parts, and all queries."""
     by = [*LABELS, "collection", "measure"]
-    values = pd.concat([outside, theirs])
     parts = values.groupby([*by, "part"], sort=False)
     of_parts = parts["value"].agg(["mean", "size"])
     collections = of_parts.groupby(by, sort=False)
-    means = collections.agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
-    is_bm25 = means["method"] == BM25
-    means["model"] = _model_names(means).mask(is_bm25, BM25)
-    judged = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
-    judged = judged[["model", "collection", "judged_at_10"]]
-    table = means[means["measure"] == measure].merge(judged)
-    return table[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
+    means = collections.agg(value=("mean", "mean"), n_queries=("size", "sum"))
+    return means.reset_index()
 
 
 def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
@@ -348,15 +366,15 @@ def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
     """
     is_bm25 = ood["model"] == BM25
     bm25 = ood[is_bm25].set_index("collection")
-    models = ood[~is_bm25].groupby("collection")
+    trained = ood[~is_bm25].groupby("collection")
     table = pd.DataFrame(
         {
             "seen in pretraining": pd.Series(seen),
             "BM25": bm25["value"],
-            "least effective model": models["value"].min(),
-            "most effective model": models["value"].max(),
+            "least effective model": trained["value"].min(),
+            "most effective model": trained["value"].max(),
             "Judged@10, BM25": bm25["judged_at_10"],
-            "Judged@10, models": models["judged_at_10"].mean(),
+            "Judged@10, models": trained["judged_at_10"].mean(),
             "queries": bm25["n_queries"],
         }
     )
@@ -364,7 +382,11 @@ def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
 
 
 def points(
-    inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
+    inside: pd.DataFrame,
+    outside: pd.DataFrame,
+    seed: int,
+    n_boot: int,
+    lineage: Sequence[str] = (),
 ) -> Effects:
     """Return both sides of every point in domain, in each collection and in their mean.
 
@@ -391,26 +413,35 @@ def points(
     InputError
         A model lacks queries.
     """
-    options: dict[str, Any] = {
-        "on": "regime",
-        "sides": REGIMES,
-        "effect": "difference",
-        "family": [],
-        "seed": seed,
-        "n_boot": n_boot,
-    }
     by = ["collection", "part", *POINT]
-    places = (inside.assign(collection=IN_DOMAIN, part=""), outside)
-    tables = [effects(values.drop(columns="seed"), by, **options) for values in places]
+    tables = []
+    for values in (inside.assign(collection=IN_DOMAIN, part=""), outside):
+        table = effects(
+            values.drop(columns="seed"),
+            by,
+            on="regime",
+            sides=REGIMES,
+            effect="difference",
+            family=[],
+            seed=seed,
+            n_boot=n_boot,
+        )
+        tables.append(table)
     parts = pd.concat(tables, ignore_index=True)
+    _refuse_fewer_queries(parts)
+    each = _mean(_in_one_order(parts), ["collection", *POINT])
+    further = each[each["collection"] != IN_DOMAIN]
+    mean = _mean(further, POINT).assign(collection=ALL)
+    table = pd.concat([each, mean])
+    is_lineage = table["method"].isin(lineage)
+    return table.assign(unit=table["method"].mask(is_lineage, "lineage"))
+
+
+def _refuse_fewer_queries(parts: Effects) -> None:
+    """Raise an InputError for points that are measured on fewer queries than others."""
     n_queries = parts.pivot(index=["collection", "part"], columns=POINT, values="n_queries")
     if (n_queries.nunique(axis=1, dropna=False) > 1).any():
         raise InputError("points: a model lacks queries that others have; measure all alike")
-    each = _mean(_in_one_order(parts), ["collection", *POINT])
-    mean = _mean(each[each["collection"] != IN_DOMAIN], POINT)
-    table = pd.concat([each, mean.assign(collection=ALL)])
-    is_lineage = table["method"].isin(lineage)
-    return table.assign(unit=table["method"].mask(is_lineage, "lineage"))
 
 
 def _in_one_order(parts: Effects) -> Effects:
@@ -424,11 +455,18 @@ def _mean(table: Effects, by: list[str]) -> Effects:
     """Return the mean of the rows that share these labels, and of their draws."""
     groups = table.groupby(by, sort=False)
     columns = [*REGIMES, "difference"]
-    drawn = [
-        [part.drawn(side).mean(axis=0) for _, part in groups]
-        for side in ("first", "second", "effect")
-    ]
-    return Effects.of(groups[columns].mean().reset_index(), by, columns, *drawn)
+    means = groups[columns].mean().reset_index()
+    parts = [part for _, part in groups]
+    drawn = []
+    for side in (*SIDES.values(), "effect"):
+        mean_draws = [part.drawn(side).mean(axis=0) for part in parts]
+        drawn.append(mean_draws)
+    return Effects.of(means, by, columns, *drawn)
+
+
+def _drawn_by_regime(table: Effects) -> np.ndarray:
+    """Return the draws of one regime after those of the other, as `melt` has them in rows."""
+    return np.concatenate([table.drawn(side) for side in SIDES.values()])
 
 
 def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -439,13 +477,12 @@ def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
     method, n_train, regime, lead, lead_low (of its interval)
     """
     inside = points[points["collection"] == IN_DOMAIN]
-    n_boot = inside.drawn().shape[1]
-    rival = effects(bm25, [], seed=seed, n_boot=n_boot)
-    table = pd.DataFrame(inside).melt(POINT, list(SIDES), "regime", "lead")
-    lead = table["lead"] - rival["mean"].item()
-    drawn = np.concatenate([inside.drawn(side) for side in SIDES.values()])
-    lead_low = [interval(row)[0] for row in drawn - rival.drawn()]
-    return table.assign(lead=lead, lead_low=lead_low)
+    values = pd.DataFrame(inside).melt(POINT, REGIMES, "regime", "lead")
+    drawn = _drawn_by_regime(inside)
+    rival = effects(bm25, [], seed=seed, n_boot=drawn.shape[1])
+    lead = values["lead"] - rival["mean"].item()
+    lead_low = [interval(draws)[0] for draws in drawn - rival.drawn()]
+    return values.assign(lead=lead, lead_low=lead_low)
 
 
 def correlated(
@@ -455,7 +492,7 @@ def correlated(
     seed: int,
     method: str,
     within: Sequence | None = None,
-) -> tuple[float, np.ndarray]:
+) -> Correlation:
     """Correlate a regime in domain with the same one in a collection.
 
     Parameters
@@ -470,21 +507,19 @@ def correlated(
         Of the draws of units.
     method, within
         Of `correlations`.
-
-    Returns
-    -------
-    The correlation, and its draws float[n_boot]
     """
     inside = points[points["collection"] == IN_DOMAIN]
     outside = points[points["collection"] == where]
     unit = inside["unit"]
     once = np.ones((1, len(unit)))
-    [value] = correlations(inside[regime], outside[regime], once, method, within).tolist()
+    plain = correlations(inside[regime], outside[regime], once, method, within)
+    value = plain.item()
     side = SIDES[regime]
-    x, y = (np.ascontiguousarray(part.drawn(side).T) for part in (inside, outside))
+    x = np.ascontiguousarray(inside.drawn(side).T)
+    y = np.ascontiguousarray(outside.drawn(side).T)
     counts = drawn_groups(unit, seed, len(x))
     draws = correlations(x, y, counts, method, within)
-    return value, stretched_z(draws, value, unit.nunique())
+    return Correlation(value, stretched_z(draws, value, unit.nunique()))
 
 
 def table_5(points: Effects, seed: int) -> Effects:
@@ -501,17 +536,19 @@ def table_5(points: Effects, seed: int) -> Effects:
     """
     collections = [name for name in points["collection"].unique() if name != IN_DOMAIN]
     has_sizes = points["n_train"].nunique() > 1
+    statistics = STATISTICS if has_sizes else METHODS
     rows, drawn = [], []
-    for name, statistic in itertools.product(collections, STATISTICS if has_sizes else METHODS):
+    for name, statistic in itertools.product(collections, statistics):
         row, draws = _prediction(points, name, statistic, seed)
         rows.append(row)
         drawn.append(draws)
     table = pd.DataFrame(rows)
     single = table[table["collection"] != ALL]
     by_statistic = single.groupby("statistic")["p_value"]
-    table["p_holm"] = by_statistic.transform(lambda p: holm(p))
+    table["p_holm"] = by_statistic.transform(holm)
     by = ["collection", "statistic"]
-    return Effects.of(table, by, list(published.ENDS), *zip(*drawn, strict=True))
+    draws_by_column = zip(*drawn, strict=True)
+    return Effects.of(table, by, list(published.ENDS), *draws_by_column)
 
 
 def _prediction(
@@ -522,17 +559,26 @@ def _prediction(
     outside = points[points["collection"] == where]
     method = statistic.split()[0]
     within = inside["n_train"] if statistic == WITHIN else None
-    inter, extra = (correlated(points, regime, where, seed, method, within) for regime in REGIMES)
-    difference = [one - other for one, other in zip(extra, inter, strict=True)]
-    row = {"collection": where, "statistic": statistic}
-    for column, (value, draws) in zip(published.ENDS, (inter, extra, difference), strict=True):
+    row: dict[str, Any] = {"collection": where, "statistic": statistic}
+    drawn = []
+    for column, estimate in _compared(points, where, seed, method, within).items():
         low, high = published.ENDS[column]
-        row[column] = value
-        row[low], row[high] = ends_of(draws)
+        row[column] = estimate.value
+        row[low], row[high] = ends_of(estimate.draws)
+        drawn.append(estimate.draws)
     row["p_value"] = _p_value(inside, outside, method, within)
     row["p_holm"] = np.nan
     row["n_models"] = len(inside)
-    return row, [inter[1], extra[1], difference[1]]
+    return row, drawn
+
+
+def _compared(
+    points: Effects, where: str, seed: int, method: str, within: Sequence | None
+) -> dict[str, Correlation]:
+    """Return the correlations of both regimes and their difference, by the columns of `ENDS`."""
+    inter, extra = [correlated(points, regime, where, seed, method, within) for regime in REGIMES]
+    difference = Correlation(extra.value - inter.value, extra.draws - inter.draws)
+    return dict(zip(published.ENDS, (inter, extra, difference), strict=True))
 
 
 def _p_value(inside: Effects, outside: Effects, method: str, within: Sequence | None) -> float:
@@ -555,15 +601,17 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
     row a regime and statistic
     """
     mean = table[table["collection"] == ALL]
-    both = pd.DataFrame(mean).melt(["statistic", "n_models"], list(REGIMES), "regime", "estimate")
+    labels = ["statistic", "n_models"]
+    estimates = pd.DataFrame(mean).melt(labels, REGIMES, "regime", "estimate")
     counts = {"n_queries": n_queries, "n_trainings": n_trainings, DRAWN: "models"}
-    drawn = np.concatenate([mean.drawn(side) for side in SIDES.values()])
+    estimates = estimates.assign(measure=measure, **counts)
+    drawn = _drawn_by_regime(mean)
     is_undefined = ~np.isfinite(drawn).all(axis=0)
     if 0 < is_undefined.mean() <= 0.01:
         known = drawn[:, ~is_undefined]
-        drawn[:, is_undefined] = known[:, : is_undefined.sum()]
-    both = both.assign(measure=measure, **counts)
-    return Effects.of(both, ["statistic", "regime"], ["estimate"], drawn)
+        n_undefined = is_undefined.sum()
+        drawn[:, is_undefined] = known[:, :n_undefined]
+    return Effects.of(estimates, ["statistic", "regime"], ["estimate"], drawn)
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
@@ -573,12 +621,15 @@ def gate(leads: pd.DataFrame) -> pd.DataFrame:
     -------
     regime, lead, lead_low
     """
-    largest = leads[leads["n_train"] == leads["n_train"].max()]
-    return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
+    n_train = leads["n_train"]
+    by_regime = leads[n_train == n_train.max()].groupby("regime", sort=False)
+    return by_regime[["lead", "lead_low"]].median().reset_index()
 
 
 def dependent(
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, within: Sequence | None = None
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+    method: str,
+    within: Sequence | None = None,
 ) -> float:
     """Return Steiger's p-value of the difference of two correlations over the same points.
 
@@ -592,13 +643,12 @@ def dependent(
         Of `correlations`.
     """
     sides = [side for pair in pairs for side in pair]
-    once = np.ones((1, len(sides[0])))
-    pairwise = [
-        correlations(one, other, once, method, within)
-        for one, other in itertools.product(sides, repeat=2)
-    ]
-    matrix = np.reshape(pairwise, (len(sides), len(sides)))
-    n = len(sides[0])
+    n_points = len(sides[0])
+    once = np.ones((1, n_points))
+    matrix = []
+    for one in sides:
+        row = [correlations(one, other, once, method, within).item() for other in sides]
+        matrix.append(row)
     if within is not None:
-        n -= len(set(within)) - 1
-    return steiger(matrix, n)[1]
+        n_points -= len(set(within)) - 1
+    return steiger(np.array(matrix), n_points)[1]

@@ -9,6 +9,7 @@ apart.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -72,13 +73,14 @@ class Spared(Cell):
         """Write the file."""
         data = self.shift.pool.source.open()
         is_spared = _exposed(self.shift, self.left_out, data, store)
+        rows = np.arange(len(is_spared))
         answers = data.passages.rows(self._answers(data, store))
-        is_answer = np.isin(np.arange(len(is_spared)), answers)
+        is_answer = np.isin(rows, answers)
         is_spared &= ~is_answer if self.which == "other kinds" else is_answer
         if self.control is not None:
             random = np.random.default_rng(self.control)
             drawn = random.choice(len(is_spared), is_spared.sum(), replace=False)
-            is_spared = np.isin(np.arange(len(is_spared)), drawn)
+            is_spared = np.isin(rows, drawn)
         doc_ids = pd.Series(data.passages.doc_ids.to_pylist())
         write_json(folder / "doc_ids.json", doc_ids[is_spared].tolist())
 
@@ -86,17 +88,20 @@ class Spared(Cell):
         """Return the doc_ids that answer test queries, or queries of the left-out kind."""
         if self.which == "answers":
             held_out = self.shift.sets(store)["held-out"]
-            return _answers_of(held_out, data, self.shift.pool.split)
+            qrels = data.qrels(self.shift.pool.split)
+            return _answers_of(held_out, qrels)["doc_id"].tolist()
         doc_ids = []
         for split in data.splits:
             queries = data.queries(split)
             is_of_kind = attributes.labels(queries, self.shift.by) == self.left_out
-            doc_ids += _answers_of(queries["query_id"][is_of_kind], data, split)
+            query_ids = queries["query_id"][is_of_kind]
+            doc_ids += _answers_of(query_ids, data.qrels(split))["doc_id"].tolist()
         return doc_ids
 
     def read(self, store: Store) -> list[str]:
         """Read the doc_ids."""
-        return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
+        text = (store[self] / "doc_ids.json").read_text(encoding="utf-8")
+        return json.loads(text)
 
 
 def _exposed(shift: Shift, left_out: str, data: Collection, store: Store) -> np.ndarray:
@@ -106,11 +111,11 @@ def _exposed(shift: Shift, left_out: str, data: Collection, store: Store) -> np.
     return exposed_passages(data, pairs, relevance=1)
 
 
-def _answers_of(query_ids: Iterable[str], data: Collection, split: str) -> list[str]:
-    """Return the doc_ids of the passages that are relevant to some queries of a split."""
-    qrels = data.qrels(split)
-    is_answer = (qrels["relevance"] >= 1) & qrels["query_id"].isin(query_ids)
-    return qrels.loc[is_answer, "doc_id"].tolist()
+def _answers_of(query_ids: Iterable[str], qrels: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of some queries that are relevant."""
+    is_relevant = qrels["relevance"] >= 1
+    is_asked = qrels["query_id"].isin(query_ids)
+    return qrels[is_relevant & is_asked]
 
 
 class Parameters(GateParameters):
@@ -207,7 +212,8 @@ class Experiment:
 
     def runs(self, recipes: dict[str, Recipe], **labels: Any) -> Rows:
         """Return rows of some systems (label → recipe), with the labels of their condition."""
-        return plans.runs(self.p, recipes, plans.without_each(self.shift), self.tested, **labels)
+        training_sets = plans.without_each(self.shift)
+        return plans.runs(self.p, recipes, training_sets, self.tested, **labels)
 
     def drawn_from(self, condition: Condition, negative_passages: str | float) -> Rows:
         """Return rows of a condition whose negatives are drawn from some of the passages."""
@@ -220,11 +226,12 @@ class Experiment:
         labels = {"negatives": condition.negatives, "negative_passages": ARMS[which][is_control]}
         rows = self.runs({condition.model: condition.recipe}, **labels)
         for row in rows:
-            seed = row["seed"] if is_control else None
+            run = row["run"]
             left_out = row["left_out"]
+            seed = row["seed"] if is_control else None
             spared = Spared(shift=self.shift, left_out=left_out, which=which, control=seed)
-            model = row["run"].model.model_copy(update={"spared": spared})
-            row["run"] = row["run"].model_copy(update={"model": model})
+            model = run.model.model_copy(update={"spared": spared})
+            row["run"] = run.model_copy(update={"model": model})
         return rows
 
     def design(self, condition: Condition) -> Rows:
@@ -242,10 +249,12 @@ class Experiment:
 
     def dose(self, condition: Condition) -> Rows:
         """Return rows of the dense system with random negatives, by the share of exposed ones."""
-        rows: Rows = []
-        if condition.model == DENSE and condition.recipe.negatives == "random":
-            for share in self.p.doses:
-                rows += [row | {"share": share} for row in self.drawn_from(condition, share)]
+        if condition.model != DENSE or condition.recipe.negatives != "random":
+            return []
+        rows = []
+        for share in self.p.doses:
+            of_share = self.drawn_from(condition, share)
+            rows += [row | {"share": share} for row in of_share]
         return rows
 
 
@@ -289,19 +298,17 @@ def plan(p: Parameters) -> plans.Plan:
 
 def _conditions(p: Parameters) -> list[Condition]:
     """Return the conditions of the parameters; InputError for names that are not known."""
-    entries = [
-        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p.conditions
-    ]
-    models = dict.fromkeys(model for model, *_ in entries)
+    conditions = []
+    for entry in p.conditions:
+        model, source, name, options = plans.fields(entry, "label", "source", "recipe", more=True)
+        recipe = plans.recipe(p, {"recipe": name} | options)
+        conditions.append(Condition(model, source, recipe))
+    models = dict.fromkeys(condition.model for condition in conditions)
     plans.refuse_unknown("restricted", p.restricted, models)
-    plans.refuse_unknown(
-        "restricted", chain.from_iterable(p.restricted.values()), ("unexposed", "control")
-    )
+    passages = chain.from_iterable(p.restricted.values())
+    plans.refuse_unknown("restricted", passages, ("unexposed", "control"))
     plans.refuse_unknown("arms", p.arms, ARMS)
-    return [
-        Condition(model, source, plans.recipe(p, {"recipe": name} | options))
-        for model, source, name, options in entries
-    ]
+    return conditions
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -312,7 +319,8 @@ def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     *CONDITION, exposed_passages (share of the collection), exposed_negatives (share of all),
     n_models; means over the models
     """
-    drawing = design[design["negatives"] != NONE].reset_index(drop=True)
+    is_drawing = design["negatives"] != NONE
+    drawing = design[is_drawing].reset_index(drop=True)
     logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
     exposed = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]])
     groups = exposed.groupby(CONDITION, sort=False)
@@ -327,18 +335,16 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
     left_out, side (out: queries of that cluster; in: the others), exposed (the share), n_queries
     """
     cluster = shift.strata(store)
-    qrels = shift.pool.qrels(store)
-    is_answer = (qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)
-    qrels = qrels[is_answer]
-    answers = data.passages.rows(qrels["doc_id"].tolist())
+    answers = _answers_of(cluster.index, shift.pool.qrels(store))
+    passages = data.passages.rows(answers["doc_id"].tolist())
     rows = []
     for name in shift.names:
-        is_exposed = _exposed(shift, name, data, store)
-        of_answers = pd.Series(is_exposed[answers], qrels["query_id"])
-        all_exposed = of_answers.groupby(level=0).all()
-        side = np.where(all_exposed.index.map(cluster) == name, "out", "in")
-        for which, part in all_exposed.groupby(side):
-            rows.append((name, which, part.mean(), len(part)))
+        is_exposed = _exposed(shift, name, data, store)[passages]
+        of_query = pd.Series(is_exposed, answers["query_id"]).groupby(level=0)
+        all_exposed = of_query.all()
+        is_out = all_exposed.index.map(cluster) == name
+        for side, exposed in all_exposed.groupby(np.where(is_out, "out", "in")):
+            rows.append((name, side, exposed.mean(), len(exposed)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
 
@@ -352,17 +358,18 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
     mean
         The mean over the clusters.
     """
-    options: dict[str, Any] = {
-        "on": "side",
-        "sides": ("in", "out"),
-        "effect": "delta",
-        "family": [],
-        "seed": seed,
-        "n_boot": n_boot,
-    }
-    each = effects(values, [*CONDITION, "measure", "stratum"], **options)
-    mean = effects(values, [*CONDITION, "measure"], strata="stratum", **options)
-    return each, mean
+    losses = partial(
+        effects,
+        values,
+        on="side",
+        sides=("in", "out"),
+        effect="delta",
+        family=[],
+        seed=seed,
+        n_boot=n_boot,
+    )
+    by = [*CONDITION, "measure"]
+    return losses([*by, "stratum"]), losses(by, strata="stratum")
 
 
 def gate_in_domain(values: pd.DataFrame) -> pd.DataFrame:
@@ -384,7 +391,8 @@ def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.Dat
     Its left_out is a cluster, or `mean`.
     """
     clusters = each.rename(columns={"stratum": "left_out"})
-    both = pd.concat([clusters, mean.assign(left_out="mean")], ignore_index=True)
+    means = mean.assign(left_out="mean")
+    both = pd.concat([clusters, means], ignore_index=True)
     both = both.assign(shift=shift).rename(columns={"in": "avg_in"})
     columns = ["avg_in", "out", "delta", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
@@ -429,17 +437,22 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
 
 def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
     """Compare two rows of effects: one condition with exposed negatives and without."""
-    drawn, drawn_unexposed = exposed["draws"].effect, unexposed["draws"].effect
+    drawn = exposed["draws"].effect
+    drawn_unexposed = unexposed["draws"].effect
     saved_low, saved_high = interval(drawn_unexposed - drawn)
     low, high = interval(1 - ratio(drawn_unexposed, drawn))
+    still_lost = ratio(unexposed["delta"], exposed["delta"]).item()
+    model, negatives, against = exposed[CONDITION]
     return LossShare(
-        *exposed[CONDITION],
+        model=model,
+        negatives=negatives,
+        against=against,
         delta=exposed["delta"],
         delta_unexposed=unexposed["delta"],
         saved=unexposed["delta"] - exposed["delta"],
         saved_low=saved_low,
         saved_high=saved_high,
-        share_of_loss=1 - ratio(unexposed["delta"], exposed["delta"]).item(),
+        share_of_loss=1 - still_lost,
         low=low,
         high=high,
         n_queries=min(exposed["n_queries"], unexposed["n_queries"]),
@@ -459,41 +472,50 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     Values for `effects`: the labels of the design, query_id, unit, stratum, measure, value
     """
     unit = entity_units(plan.shift.pool.frame(store))
-    labels = pd.read_parquet(store[plan.shift] / "labels.parquet")
-    cluster = labels.set_index("query_id")["cluster"]
+    clusters = pd.read_parquet(store[plan.shift] / "labels.parquet")
+    cluster = clusters.set_index("query_id")["cluster"]
     qrels = plan.shift.pool.qrels(store)
-    parts = []
     dense = plan.design.query("model == @DENSE and negatives != 'in-batch'")
-    for row in dense.to_dict("records"):
-        cell = row.pop("run")
+    parts = []
+    for labels in dense.to_dict("records"):
+        cell = labels.pop("run")
         run = cell.read(store, "held-out").frame()
-        of_kind = plan.kind[row["left_out"]].read(store)
-        is_of_kind = run["doc_id"].isin(of_kind).to_numpy()
-        query_ids, values = _values_by_offset(run, is_of_kind, qrels)
-        is_first_half = _in_first_half(query_ids.map(unit), seed)
-        value = _fitted_on_the_other_half(values, is_first_half)
-        columns = {"query_id": query_ids, "measure": "RR@10", "value": value}
-        parts.append(pd.DataFrame(columns | row | {"trained": trained_behind(cell)}))
+        of_kind = plan.kind[labels["left_out"]].read(store)
+        part = _with_fitted_offset(run, of_kind, qrels, unit, seed)
+        parts.append(part.assign(**labels, trained=trained_behind(cell)))
     table = pd.concat(parts, ignore_index=True)
     table["unit"] = table["query_id"].map(unit)
     table["stratum"] = table["query_id"].map(cluster)
     return table
 
 
+def _with_fitted_offset(
+    run: pd.DataFrame, of_kind: list[str], qrels: pd.DataFrame, unit: pd.Series, seed: int
+) -> pd.DataFrame:
+    """Return query_id, measure and value of a run with the offset fitted on the other entities."""
+    query_ids, values = _values_by_offset(run, of_kind, qrels)
+    is_first_half = _in_first_half(query_ids.map(unit), seed)
+    value = _fitted_on_the_other_half(values, is_first_half)
+    return pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value})
+
+
 def _values_by_offset(
-    run: pd.DataFrame, is_of_kind: np.ndarray, qrels: pd.DataFrame
+    run: pd.DataFrame, of_kind: list[str], qrels: pd.DataFrame
 ) -> tuple[pd.Index, np.ndarray]:
     """Return the query_ids of a run, and RR@10 float[offsets, queries] with each of OFFSETS.
 
-    The offset is added to the scores of the passages of a kind, bool[rows of the run].
+    The offset is added to the scores of the passages of a kind, whose doc_ids are given.
     """
+    is_of_kind = run["doc_id"].isin(of_kind).to_numpy()
     pair = ["query_id", "doc_id"]
     judged = pd.MultiIndex.from_frame(qrels[pair])
     is_relevant = pd.MultiIndex.from_frame(run[pair]).isin(judged)
     query, query_ids = pd.factorize(run["query_id"])
     offsets = OFFSETS * run["score"].std()
-    scores = run["score"].to_numpy() + np.outer(offsets, is_of_kind)  # float[offsets, rows]
-    return query_ids, np.stack([reciprocal_ranks(row, query, is_relevant) for row in scores])
+    added = np.outer(offsets, is_of_kind)  # float[offsets, rows]
+    scores = run["score"].to_numpy() + added
+    values = [reciprocal_ranks(row, query, is_relevant) for row in scores]
+    return query_ids, np.stack(values)
 
 
 def _in_first_half(entities: pd.Index, seed: int) -> np.ndarray:
@@ -505,9 +527,11 @@ def _in_first_half(entities: pd.Index, seed: int) -> np.ndarray:
 
 def _fitted_on_the_other_half(values: np.ndarray, is_first_half: np.ndarray) -> np.ndarray:
     """Return the value of each query with the offset that is best on the half it is not in."""
-    for_first_half = values[:, ~is_first_half].mean(axis=1).argmax()
-    for_second_half = values[:, is_first_half].mean(axis=1).argmax()
-    return np.where(is_first_half, values[for_first_half], values[for_second_half])
+    mean_of_first = values[:, is_first_half].mean(axis=1)
+    mean_of_second = values[:, ~is_first_half].mean(axis=1)
+    best_on_first = values[mean_of_first.argmax()]
+    best_on_second = values[mean_of_second.argmax()]
+    return np.where(is_first_half, best_on_second, best_on_first)
 
 
 def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:

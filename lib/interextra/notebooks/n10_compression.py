@@ -129,22 +129,34 @@ def plan(p: Parameters) -> plans.Plan:
     plans.refuse_unknown("protocol", [p.protocol], ["ReSTrain", "ReSTTest"])
     plans.refuse_unknown("strategies", [FULL], recipes)
     plans.refuse_unknown("reranker, architecture", [reranker.architecture], ["reranker"])
+    effort = f"efSearch={p.efforts[0]}"
     for index in p.indexes:
-        refuse_index("indexes", index, f"efSearch={p.efforts[0]}", recipes[FULL])
+        _refuse_index("indexes", index, effort, recipes[FULL])
     buckets = None
     if p.protocol == "ReSTrain":
-        sets = plans.in_both_regimes(plans.restrain_of(p, p.sizes), p.trained_sizes)
+        split = plans.restrain_of(p, p.sizes)
+        training_sets = plans.in_both_regimes(split, p.trained_sizes)
     else:
         buckets = plans.resttest_of(p, [*p.test_splits, *p.gate_splits])
-        sets = plans.without_each(buckets)
-    rows = []
-    for training_set, seed in itertools.product(sets, p.seeds):
-        labels = training_set.labels | {"seed": seed}
-        rankings = _rankings(p, recipes, reranker, training_set.queries, seed)
-        rows += [{"model": label} | labels | {"run": run} for label, run in rankings]
-    design = plans.design(rows)
+        training_sets = plans.without_each(buckets)
+    design = plans.design(_rows(p, recipes, reranker, training_sets))
     _refuse_repeated(design)
     return plans.Plan(buckets=buckets, design=design)
+
+
+def _rows(
+    p: Parameters,
+    recipes: dict[str, Recipe],
+    reranker: Recipe,
+    training_sets: Sequence[plans.TrainingSet],
+) -> list[dict[str, Any]]:
+    """Return rows of the design: all systems on each training set with each seed."""
+    rows = []
+    for training_set, seed in itertools.product(training_sets, p.seeds):
+        labels = training_set.labels | {"seed": seed}
+        for model, run in _rankings(p, recipes, reranker, training_set.queries, seed):
+            rows.append({"model": model} | labels | {"run": run})
+    return rows
 
 
 def _refuse_repeated(design: pd.DataFrame) -> None:
@@ -156,21 +168,27 @@ def _refuse_repeated(design: pd.DataFrame) -> None:
 
 
 def _rankings(
-    p: Parameters, recipes: dict[str, Recipe], reranker: Recipe, train: Queries | Part, seed: int
-) -> list[tuple[str, Ranking]]:
-    """Return (label, ranking) of all systems on one training set with one seed."""
-    queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
+    p: Parameters,
+    recipes: dict[str, Recipe],
+    reranker: Recipe,
+    train: Queries | Part,
+    seed: int,
+) -> Iterator[tuple[str, Ranking]]:
+    """Yield (label, ranking) of all systems on one training set with one seed."""
+    test = plans.test_queries(p, p.test_splits)
+    queries = (*test, *plans.gate_queries(p))
     bm25 = plans.run_of(p, recipes[BM25], train, seed, queries)
+    yield BM25, bm25
     exact = {}
     for label, recipe in recipes.items():
-        if label == BM25:
-            continue
-        model = hybrid.any_model_of(recipe, train, seed)
-        encoded = Encoded(model=model, source=queries[0].source)
-        exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
+        if label != BM25:
+            model = hybrid.any_model_of(recipe, train, seed)
+            encoded = Encoded(model=model, source=test[0].source)
+            exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
+    yield from exact.items()
+    yield from _searches(p, exact)
     judge = hybrid.any_model_of(reranker, train, seed)
-    hybrids = _hybrids(p, bm25, exact[FULL], judge)
-    return [(BM25, bm25), *exact.items(), *searches(p, exact), *hybrids]
+    yield from _hybrids(p, bm25, exact[FULL], judge)
 
 
 def _hybrids(
@@ -180,57 +198,43 @@ def _hybrids(
     both = (bm25, dense)
     yield BY_RANK, Fused(runs=both, depth=p.depth)
     gate = plans.gate_queries(p)
+    depth = p.rerank_depth
     if gate:  # without it nothing is tuned
         yield WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p.depth)
-    yield UNION, hybrid.Reranked(runs=both, model=reranker, depth=p.rerank_depth)
-    yield CASCADE, hybrid.Reranked(runs=(dense,), model=reranker, depth=p.rerank_depth)
+    yield UNION, hybrid.Reranked(runs=both, model=reranker, depth=depth)
+    yield CASCADE, hybrid.Reranked(runs=(dense,), model=reranker, depth=depth)
 
 
-def searches(p: Parameters, exact: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
+def _searches(p: Parameters, exact: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
     """Yield (label, search) of the parameter `searches`.
 
-    Parameters
-    ----------
-    p
-        Parameters of the notebook.
-    exact
-        Label → exact search of the vectors that may be searched.
-
-    Raises
-    ------
-    InputError
-        An entry names no such vectors, a field or value that `Searched` does not have, or an index
-        that faiss does not make.
+    `exact`: label → exact search of the vectors that may be searched. InputError for an entry that
+    names no such vectors, a field or value that `Searched` does not have, or an index that faiss
+    does not make.
     """
     for entry in p.searches:
-        label, searched, options = plans.fields(entry, "label", "of", more=True)
+        label, name, options = plans.fields(entry, "label", "of", more=True)
         place = f"searches, {label}"
-        plans.refuse_unknown(place, [searched], exact)
+        plans.refuse_unknown(place, [name], exact)
+        fields = dict(exact[name]) | options
         try:
-            search = Searched(**dict(exact[searched]) | options)
+            search = Searched(**fields)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"]))
             raise InputError(f"parameter 'searches', {label}: {field}: {first['msg']}") from None
-        refuse_index(place, search.index, search.parameters, search.recipe, search.truncate_dim)
+        _refuse_index(place, search.index, search.parameters, search.recipe, search.truncate_dim)
         yield label, search
 
 
-def refuse_index(
+def _refuse_index(
     parameter: str, index: str, parameters: str, recipe: Recipe, truncate_dim: int = 0
 ) -> None:
     """Raise an InputError for an index that faiss cannot make, before there are any vectors.
 
-    Parameters
-    ----------
-    parameter
-        Where it stands, for the message.
-    index, parameters
-        As faiss writes them.
-    recipe
-        Of the model whose vectors are searched.
-    truncate_dim
-        The dimensions of the vectors that are kept; 0: all.
+    `parameter`: where it stands, for the message; `index`, `parameters`: as faiss writes them;
+    `recipe`: of the model whose vectors are searched; `truncate_dim`: of these vectors the
+    dimensions that are kept, 0: all.
     """
     import faiss
 
@@ -244,9 +248,10 @@ def refuse_index(
         empty = faiss.index_factory(truncate_dim or dimension, description)
         faiss.ParameterSpace().set_index_parameters(empty, parameters)
     except RuntimeError as error:
-        message = " ".join(str(error).split())[-120:]
+        message = " ".join(str(error).split())
         raise InputError(
-            f"parameter {parameter!r}: faiss makes no index {index!r}, {parameters!r}: {message}"
+            f"parameter {parameter!r}: faiss makes no index {index!r}, {parameters!r}: "
+            f"{message[-120:]}"
         ) from None
 
 
@@ -266,8 +271,10 @@ def sizes(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     for row in design.drop_duplicates("model").itertuples():
         search = row.run
         if isinstance(search, Searched):
-            dimensions = search.truncate_dim or search.encoded.read(store).shape[1]
-            rows.append((row.model, dimensions, search.index, search.bytes_per_passage(store)))
+            vectors = search.encoded.read(store)
+            dimensions = search.truncate_dim or vectors.shape[1]
+            n_bytes = search.bytes_per_passage(store)
+            rows.append((row.model, dimensions, search.index, n_bytes))
     return pd.DataFrame(rows, columns=["model", "dimensions", "precision", "bytes_per_passage"])
 
 
@@ -287,7 +294,10 @@ def weights(design: pd.DataFrame, store: Store) -> pd.DataFrame:
 
 
 def costs(
-    values: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[str], **options: Any
+    values: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    by: Sequence[str],
+    **options: Any,
 ) -> pd.DataFrame:
     """Return means of systems and their differences from another system.
 
@@ -315,7 +325,11 @@ def costs(
 
 
 def approximate(
-    design: pd.DataFrame, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int
+    design: pd.DataFrame,
+    store: Store,
+    indexes: Sequence[str],
+    efforts: Sequence[int],
+    orders: int,
 ) -> pd.DataFrame:
     """Return how well HNSW finds the passages of the full system.
 
@@ -327,7 +341,7 @@ def approximate(
         Where its cells are.
     indexes
         Descriptions of indexes, as faiss writes them.
-    searched
+    efforts
         Values of efSearch.
     orders
         Number of orders of insertion.
@@ -338,38 +352,50 @@ def approximate(
     (nDCG@10), bytes (per passage)
     """
     rows = []
-    for row in design[design["model"] == FULL].to_dict("records"):
-        labels = {name: row[name] for name in ("regime", "left_out", "seed") if name in row}
-        found = _searched_by_hnsw(row["run"], store, indexes, searched, orders)
-        rows += [labels | measured for measured in found]
+    is_full = design["model"] == FULL
+    full = design[is_full].drop(columns=["model", "n_train"], errors="ignore")
+    for labels in full.to_dict("records"):
+        run = labels.pop("run")
+        measured = _searched_by_hnsw(run, store, indexes, efforts, orders)
+        rows += [labels | values for values in measured]
     return pd.DataFrame(rows)
 
 
 def _searched_by_hnsw(
-    run: Searched, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int
+    run: Searched,
+    store: Store,
+    indexes: Sequence[str],
+    efforts: Sequence[int],
+    orders: int,
 ) -> Iterator[dict[str, Any]]:
     """Yield what `approximate` measures of the vectors of one exact search."""
-    queries = run.queries[0].frame(store)
-    qrels = run.queries[0].qrels(store)
-    query_ids = queries["query_id"].tolist()
+    queries = run.queries[0]
+    query_ids = queries.ids(store)
+    qrels = queries.qrels(store)
+    query_vectors = _query_vectors(run, store)
     doc_ids = run.encoded.source.open().passages.doc_ids
     vectors = np.asarray(run.encoded.read(store))
-    model = load_model(store[run.encoded.model] / "weights")
-    asked = model.encode_queries(queries["text"].tolist())
-    exact, _ = Index(vectors, "Flat").search(asked, 10)
+    exact, _ = Index(vectors, "Flat").search(query_vectors, 10)
     for name, order in itertools.product(indexes, range(orders)):
         index = Index(vectors, name, seed=order)
-        for effort in searched:
-            rows, scores = index.search(asked, run.depth, f"efSearch={effort}")
-            ranking = RunFile.from_arrays(query_ids, doc_ids, rows, scores)
+        for effort in efforts:
+            found, scores = index.search(query_vectors, run.depth, f"efSearch={effort}")
+            ranking = RunFile.from_arrays(query_ids, doc_ids, found, scores)
             yield {
                 "index": name,
                 "efSearch": effort,
                 "order": order,
-                "recall_at_10": _shared(rows[:, :10], exact),
+                "recall_at_10": _shared(found[:, :10], exact),
                 "value": per_query(ranking, qrels, [FIRST])[FIRST].mean(),
                 "bytes": index.size / len(vectors),
             }
+
+
+def _query_vectors(run: Searched, store: Store) -> np.ndarray:
+    """Return the vectors of the first test queries by the model of a search."""
+    model = load_model(store[run.model] / "weights")
+    texts = run.queries[0].frame(store)["text"]
+    return model.encode_queries(texts.tolist())
 
 
 def _shared(found: np.ndarray, exact: np.ndarray) -> float:
@@ -422,11 +448,12 @@ def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
     frame["signal"] = frame["signal"].fillna(lowest).fillna(0.0)
     for name in ("score", "signal"):
         by_query = frame.groupby("query_id")[name]
-        low, high = by_query.transform("min"), by_query.transform("max")
+        low = by_query.transform("min")
+        high = by_query.transform("max")
         width = (high - low).where(high > low, 1.0)
         frame[name] = (frame[name] - low) / width
-    frame["score"] = (1 - weight) * frame["score"] + weight * frame["signal"]
-    return RunFile.from_frame(frame)
+    mixed = (1 - weight) * frame["score"] + weight * frame["signal"]
+    return RunFile.from_frame(frame.assign(score=mixed))
 
 
 def guarded(
@@ -451,9 +478,10 @@ def guarded(
     rows = []
     for weight in np.arange(11) / 10:
         mixed = with_signal(run, signal, weight)
-        first_ten = mixed.frame().query("rank <= 10")["doc_id"]
         value = per_query(mixed, qrels, ["nDCG@30"])["nDCG@30"].mean()
-        rows.append((weight, value, first_ten.map(signal).mean()))
+        first_ten = mixed.frame().query("rank <= 10")["doc_id"]
+        mean_signal = first_ten.map(signal).mean()
+        rows.append((weight, value, mean_signal))
     table = pd.DataFrame(rows, columns=["weight", "value", "signal"])
     least = table["value"].iloc[0] - guard
     return table.assign(allowed=table["value"] >= least)

@@ -109,7 +109,8 @@ def _runs_of_files(p: Parameters, qrels: dict[str, str]) -> list[Row]:
         *labels, path = plans.fields(entry, *RUN, "file")
         row = dict(zip(RUN, labels, strict=True))
         rows.append(row | {"path": with_data_folder(path)})
-    paths = [*qrels.values(), *(row["path"] for row in rows)]
+    paths = list(qrels.values())
+    paths += [row["path"] for row in rows]
     missing = [path for path in paths if not Path(path).is_file()]
     if missing:
         raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
@@ -125,8 +126,9 @@ def _runs_of_systems(p: Parameters) -> list[Row]:
     """Return rows of the systems that are trained, for each set of test queries."""
     train = plans.training_queries(p)
     test = plans.test_queries(p, p.test_splits)
+    recipes = plans.with_bm25(plans.systems(p))
     rows = []
-    for label, recipe in plans.with_bm25(plans.systems(p)).items():
+    for label, recipe in recipes.items():
         run = plans.run_of(p, recipe, train, p.seed, test)
         family = BM25 if label == BM25 else NEURAL
         labels = {"family": family, "system": label, "run": run}
@@ -194,28 +196,34 @@ class Judged:
         queries = row["queries"]
         self.runs[key] = row["run"].read(store, queries)
         if key.test_set not in self.qrels:
-            self.qrels[key.test_set] = queries.qrels(store)[[*pool.PAIR, "relevance"]]
+            qrels = queries.qrels(store)
+            self.qrels[key.test_set] = qrels[[*pool.PAIR, "relevance"]]
 
     def _completed(self, test_set: str) -> pd.DataFrame:
         """Return judgements of a test set and, as irrelevant, what a run returns beside them."""
         qrels = self.qrels[test_set]
-        pairs = pool.judgement_pool(self.of(test_set).values(), depth=10**9)
+        runs = self.of(test_set).values()
+        pairs = pool.judgement_pool(runs, depth=10**9)
         returned = pairs.to_frame(index=False).assign(relevance=0)
-        returned = returned[returned["query_id"].isin(qrels["query_id"])]
-        return pd.concat([qrels, returned]).drop_duplicates(pool.PAIR, ignore_index=True)
+        is_topic = returned["query_id"].isin(qrels["query_id"])
+        both = pd.concat([qrels, returned[is_topic]])
+        return both.drop_duplicates(pool.PAIR, ignore_index=True)
 
     def of(self, test_set: str, *families: str) -> dict[RunKey, RunFile]:
         """Return the runs of a test set, or of some families there."""
-        there = {key: run for key, run in self.runs.items() if key.test_set == test_set}
-        if not families:
-            return there
-        return {key: run for key, run in there.items() if key.family in families}
+        runs = {}
+        for key, run in self.runs.items():
+            is_asked = not families or key.family in families
+            if key.test_set == test_set and is_asked:
+                runs[key] = run
+        return runs
 
     def without(self, test_set: str, own: Sequence[RunKey]) -> pd.DataFrame:
         """Return judgements of a test set without those that some of its runs alone contribute."""
-        others = [self.heads[key] for key in self.of(test_set) if key not in own]
+        others = [key for key in self.of(test_set) if key not in own]
         own_heads = [self.heads[key] for key in own]
-        return pool.left_out(self.qrels[test_set], own_heads, others, self.depth)
+        other_heads = [self.heads[key] for key in others]
+        return pool.left_out(self.qrels[test_set], own_heads, other_heads, self.depth)
 
     def pools(self, key: RunKey) -> dict[str, pd.DataFrame]:
         """Return the judgements by which a run is judged.
@@ -252,7 +260,8 @@ class Judged:
                 # any other system
                 table = table.reindex(query_ids, fill_value=0.0).rename_axis("query_id")
                 part = table.reset_index().melt("query_id", var_name="measure")
-                parts.append(part.assign(**key._asdict(), judged_by=name))
+                labels = key._asdict()
+                parts.append(part.assign(**labels, judged_by=name))
         return _with_test_set_in_query_id(pd.concat(parts, ignore_index=True))
 
     def ranges(self, seed: int) -> pd.DataFrame:
@@ -263,13 +272,15 @@ class Judged:
         rows = []
         for key, run in self.runs.items():
             for name, qrels in self.pools(key).items():
+                judged = per_query(run, qrels, ["Judged@10"])
                 tables = [
                     pool.pool_range(run, qrels, seed=seed),
                     pool.rank_biased_precision(run, qrels),
-                    per_query(run, qrels, ["Judged@10"]).set_axis(["judged_at_10"], axis=1),
+                    judged.set_axis(["judged_at_10"], axis=1),
                 ]
                 means = pd.concat([table.mean() for table in tables])
-                rows.append(key._asdict() | {"judged_by": name} | means.to_dict())
+                labels = key._asdict() | {"judged_by": name}
+                rows.append(labels | means.to_dict())
         return pd.DataFrame(rows)
 
     def restored(
@@ -309,8 +320,9 @@ class Judged:
             for side in (family, BM25):
                 means[number, side, draw, name] = self._mean(name, side, qrels)
         labels = ["per_topic", "family", "seed", "test_set", "query_id"]
-        table = pd.concat(means, names=labels).rename("value").reset_index()
-        return _with_test_set_in_query_id(table).drop(columns="test_set")
+        values = pd.concat(means, names=labels).rename("value")
+        table = _with_test_set_in_query_id(values.reset_index())
+        return table.drop(columns="test_set")
 
     def _smaller_pools(self, family: str) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
         """Return the judgements without a family's own runs, and those that are missing there.
@@ -344,8 +356,8 @@ def by_family(values: pd.DataFrame) -> pd.DataFrame:
     -------
     judged_by, family, measure, query_id, value
     """
-    by = ["judged_by", "family", "measure", "query_id"]
-    return values.groupby(by, sort=False, as_index=False)["value"].mean()
+    groups = values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)
+    return groups["value"].mean().reset_index()
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
@@ -365,10 +377,11 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     smaller = differences[~is_by_all].rename(columns={"first": "system"})
     by_all = differences[is_by_all].set_index("first").loc[smaller["system"]]
     by_all = by_all.set_index(smaller.index)
-    signs = np.sign(smaller["difference"]) * np.sign(by_all["difference"])
-    flipped = signs < 0
-    is_sure = flipped & _excludes_0(smaller) & _excludes_0(by_all)
-    table = smaller.assign(by_all=by_all["difference"], flipped=flipped, is_sure=is_sure)
+    table = smaller.assign(by_all=by_all["difference"])
+    signs = np.sign(table["difference"]) * np.sign(table["by_all"])
+    table["flipped"] = signs < 0
+    both_exclude_0 = _excludes_0(smaller) & _excludes_0(by_all)
+    table["is_sure"] = table["flipped"] & both_exclude_0
     columns = ["by_all", "difference", "low", "high", "flipped", "is_sure"]
     return table[["system", "judged_by", *columns]]
 
@@ -407,13 +420,14 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
 
 def _tau_of_orders(one: Effects, other: Effects, seed: int) -> tuple[float, ...]:
     """Return Kendall's tau of two means of the same systems, and both of its intervals."""
-    drawn, other_drawn = one.drawn().T, other.drawn().T
+    drawn = one.drawn().T
+    other_drawn = other.drawn().T
     once = np.ones(drawn.shape)
     systems = drawn_groups(one.index, seed, len(drawn))
-    tau = correlations(one["mean"], other["mean"], once[:1], "Kendall").item()
-    of_topics = ends_of(correlations(drawn, other_drawn, once, "Kendall"))
-    of_runs = ends_of(correlations(drawn, other_drawn, systems, "Kendall"))
-    return (tau, *of_topics, *of_runs)
+    tau = correlations(one["mean"], other["mean"], once[:1], "Kendall")
+    of_topics = correlations(drawn, other_drawn, once, "Kendall")
+    of_runs = correlations(drawn, other_drawn, systems, "Kendall")
+    return (tau.item(), *ends_of(of_topics), *ends_of(of_runs))
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
@@ -424,12 +438,12 @@ def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
     query_id (of `Judged.values`), cosine, is_near (nearer half of its test set)
     """
     train, test = plan.vectors.read(store)
-    cosine = nearest(test, train, 1)[0][:, 0]
     names = []
     for queries in plan.vectors.test:
         names += [(queries.name, query_id) for query_id in queries.ids(store)]
     table = pd.DataFrame(names, columns=["test_set", "query_id"])
-    table["cosine"] = cosine
+    cosine, _ = nearest(test, train, 1)
+    table["cosine"] = cosine[:, 0]
     median = table.groupby("test_set")["cosine"].transform("median")
     table["is_near"] = table["cosine"] > median
     return _with_test_set_in_query_id(table).drop(columns="test_set")

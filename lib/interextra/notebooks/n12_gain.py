@@ -32,7 +32,7 @@ from interextra.notebooks.parameters import (
 from interextra.own import probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
-from interextra.splits.shift import OUTSIDE
+from interextra.splits.shift import OUTSIDE, Shift
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
 from interextra.stats.tests import detectable
@@ -125,14 +125,28 @@ def plan(p: Parameters) -> plans.Plan:
         raise InputError(
             "parameters 'train_size' and 'train_limit': give a number and 0: the sets have one size"
         )
-    pool = plans.training_queries(p)
     test = plans.test_queries(p, p.test_splits)
     shift = plans.one_shift(p)
+    pool = plans.training_queries(p)
     vectors = Vectors(encoder=p.encoder, train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
-    drawn = Queries(source=pool.source, split=pool.split, limit=p.train_size, seed=p.seed)
-    some = drawn.trainable()
+    some = plans.training_queries(p.changed(train_limit=p.train_size))
     far = Part(of=sets, part=f"extrapolation-{p.train_size}")
+    rows = _rows(p, shift, far, some, test)
+    return plans.Plan(
+        design=plans.design(rows),
+        own=own_trainings(p),
+        shift=shift,
+        vectors=vectors,
+        sets=sets,
+        some=some,
+    )
+
+
+def _rows(
+    p: Parameters, shift: Shift, far: Part, some: Queries, test: tuple[Queries, ...]
+) -> list[dict[str, Any]]:
+    """Return rows of the design: each condition on its training sets, else on `some` queries."""
     training_sets = {
         FAR: [plans.TrainingSet({}, far)],
         OUT: plans.without_each(shift),
@@ -143,14 +157,7 @@ def plan(p: Parameters) -> plans.Plan:
         system = {BM25 if condition == BM25 else DENSE: recipe}
         trained_on = training_sets.get(condition, [plans.TrainingSet({}, some)])
         rows += plans.runs(p, system, trained_on, test, condition=condition)
-    return plans.Plan(
-        design=plans.design(rows),
-        own=own_trainings(p),
-        shift=shift,
-        vectors=vectors,
-        sets=sets,
-        some=some,
-    )
+    return rows
 
 
 def _recipes(p: Parameters) -> dict[str, Recipe]:
@@ -186,8 +193,10 @@ def own_trainings(p: Parameters) -> plans.Plan:
     plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
     recipe = changed(recipe, steps=p.own_steps, epochs=None)
     split = own.split_of("restrain", p.collection, options)
-    train = probe.trainer(recipe, split, own.gate_of(options, split.pool.source))
-    runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p.own_seeds]
+    gate = own.gate_of(options, split.pool.source)
+    train = probe.trainer(recipe, split, gate)
+    names = own.sets_of(split)
+    runs = [train(Path(name), seed) for name in names for seed in p.own_seeds]
     return plans.Plan(recipe=recipe, split=split, runs=runs)
 
 
@@ -196,8 +205,9 @@ def in_conditions(values: pd.DataFrame) -> pd.DataFrame:
 
     Of the models without a kind only those on this kind's queries.
     """
-    is_own = values["left_out"].isna() | (values["left_out"] == values["stratum"])
-    return values[is_own & (values["stratum"] != OUTSIDE)]
+    left_out, stratum = values["left_out"], values["stratum"]
+    is_own = left_out.isna() | (left_out == stratum)
+    return values[is_own & (stratum != OUTSIDE)]
 
 
 def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
@@ -208,8 +218,8 @@ def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
     """
     is_untrained = values["condition"].isin([BM25, BASE])
     model = values["condition"].where(is_untrained, DENSE)
-    table = effects(values.assign(model=model), ["model", "condition", "measure"], **options)
     by = ["condition", "measure"]
+    table = effects(values.assign(model=model), ["model", *by], **options)
     return Effects.of(table.drop(columns="model"), by, ["mean"], table.drawn())
 
 
@@ -228,17 +238,15 @@ def parts_of(means: Effects) -> pd.DataFrame:
     share: of the whole gain, undefined where this is 0.
     """
     parts = means.contrast("condition", list(PARTS.values()))
-    is_whole = parts["first"].eq(RANDOM) & parts["second"].eq(BASE)
-    whole = parts[is_whole]
-    row_of_whole = pd.Index(whole["measure"]).get_indexer(parts["measure"])
-    drawn = ratio(parts.drawn(), whole.drawn()[row_of_whole])
-    ends = pd.DataFrame([interval(row) for row in drawn], columns=["share_low", "share_high"])
-    table = pd.DataFrame(parts).join(ends)
-    whole_gain = whole["difference"].to_numpy()[row_of_whole]
-    table["share"] = ratio(table["difference"], whole_gain)
-    name_of = {conditions: part for part, conditions in PARTS.items()}
-    pairs = zip(table["first"], table["second"], strict=True)
-    table["part"] = [name_of[pair] for pair in pairs]
+    part_of = {conditions: part for part, conditions in PARTS.items()}
+    conditions = zip(parts["first"], parts["second"], strict=True)
+    parts["part"] = [part_of[pair] for pair in conditions]
+    whole_gains = parts[parts["part"] == "whole gain"].set_index("measure")
+    whole = whole_gains.loc[parts["measure"]]
+    drawn_shares = ratio(parts.drawn(), whole.drawn())
+    table = pd.DataFrame(parts)
+    table["share"] = ratio(table["difference"], whole["difference"])
+    table[["share_low", "share_high"]] = [interval(draws) for draws in drawn_shares]
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
     return table[[*columns, "share", "share_low", "share_high"]]
 
@@ -283,18 +291,23 @@ def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
     contrasts = means.contrast("is_near", [(False, True)])
     error = contrasts.drawn().std(axis=1)
     detects = detectable(contrasts["low"], contrasts["high"], error)
-    differences = pd.DataFrame(contrasts).assign(detects=detects)
+    columns = [*key, "difference", "low", "high"]
+    differences = pd.DataFrame(contrasts)[columns].assign(detects=detects)
     sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean")
-    sides = sides.reset_index().rename(columns={True: "near", False: "far"})
-    columns = ["difference", "low", "high", "detects"]
-    table = sides.merge(differences[[*key, *columns]], on=key)
-    # of a lead, the loss is a share of what the system itself has
+    sides = sides.rename(columns={True: "near", False: "far"}).reset_index()
+    table = sides.merge(differences, on=key)
+    share = ratio(table["detects"], loss * _own_near(table))
+    n_queries = means["n_queries"].max()
+    needed = np.ceil(2 * n_queries * share**2)
+    return table.assign(needed=pd.array(needed, dtype="Int64"))
+
+
+def _own_near(table: pd.DataFrame) -> pd.Series:
+    """Return what the system itself has on near queries: of its lead, the loss is a share of it."""
+    near = table.set_index(["system", "measure"])["near"]
     system = table["system"].str.split(" minus ").str[0]
-    own_key = table[key].assign(system=system)
-    own_sides = own_key.merge(sides, how="left", on=key)
-    share = ratio(table["detects"], loss * own_sides["near"])
-    needed = 2 * means["n_queries"].max() * share**2
-    return table.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
+    own_key = pd.MultiIndex.from_arrays([system, table["measure"]])
+    return near.reindex(own_key)
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -313,7 +326,8 @@ def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         query_id, is_near; empty without files.
     """
     if not (folder / "by_pool.parquet").is_file():
-        return pd.DataFrame(columns=["system", "measure", "query_id", "value"]), pd.DataFrame()
+        none = pd.DataFrame(columns=["system", "measure", "query_id", "value"])
+        return none, pd.DataFrame()
     near = pd.read_parquet(folder / "distances.parquet")
     values = pd.read_parquet(folder / "by_pool.parquet")
     is_kept = values["judged_by"] == pool_bias.ALL
