@@ -26,6 +26,7 @@ install: .venv/ready
 
 test: .venv/ready
 	@$(PY) -m ruff check .
+	@$(PY) -m mypy
 	@$(PY) -m pytest -n 2
 
 # JupyterLab in headless Chromium (Debian and Ubuntu: apt install chromium); takes minutes, not part of `make test`.

@@ -288,7 +288,7 @@ def conclusion(claim: Claim, rows: Rows) -> str:
         return DEPENDS
     different = set(outcomes.values())
     if len(outcomes) > 1 and len(different) == 1:
-        return different.pop()
+        return different.pop().removesuffix(",")
     texts = []
     for data, outcome in outcomes.items():
         place = PLACES.get(data, data)

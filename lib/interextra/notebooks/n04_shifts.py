@@ -243,6 +243,6 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     with_cluster, without_cluster = matrix[~is_out], matrix[is_out]
     pairs = with_cluster.merge(without_cluster, on=[*system, "stratum"], suffixes=("", "_out"))
     difference = pairs["value"] - pairs["value_out"]
-    pairs["is_worse"] = difference * pairs["measure"].map(worse) < 0
+    pairs["is_worse"] = difference * pairs["measure"].map(worse).astype(float) < 0
     of_system = pairs.groupby(system, sort=False)["is_worse"]
     return of_system.agg(n_comparisons="size", n_exceptions="sum").reset_index()
