@@ -39,11 +39,33 @@ def local_only(self, address):
     return connect(self, address)
 socket.socket.connect = local_only
 """
+# Put there, too, where only the last book is looked at: none is made beside the run.
+NO_BOOK_BESIDE = """
+import os, sys
+if "interextra.site.book" in sys.orig_argv:
+    os._exit(0)
+"""
+# And where no book is looked at: none is made, and one worker computes, since each imports torch.
+SMALL = """
+from types import ModuleType
+from contextlib import nullcontext
+class Sphinx:
+    def __init__(self, pages, form, folder, doctrees, *more, **options):
+        doctrees.mkdir(exist_ok=True)
+    def build(self): ...
+if "interextra.cli" in sys.orig_argv:
+    for name in ("sphinx", "sphinx.util", "sphinx.application", "sphinx.util.docutils"):
+        sys.modules[name] = ModuleType(name)
+    sys.modules["sphinx.application"].Sphinx = Sphinx
+    docutils = sys.modules["sphinx.util.docutils"]
+    docutils.patch_docutils = docutils.docutils_namespace = nullcontext
+os.cpu_count = lambda: 1
+"""
 
 
-def offline(house):
+def offline(house, more=NO_BOOK_BESIDE + SMALL):
     (house / "offline").mkdir(exist_ok=True)
-    (house / "offline" / "sitecustomize.py").write_text(OFFLINE)
+    (house / "offline" / "sitecustomize.py").write_text(OFFLINE + more)
     environment = {
         **os.environ,
         "INTEREXTRA_CACHE": str(house / "cache"),
@@ -53,11 +75,11 @@ def offline(house):
     return environment
 
 
-def run(house, *arguments):
+def run(house, *arguments, **more):
     """`interextra run` without network; returns what it printed."""
-    command = [*COMMAND, *arguments]
+    command, environment = [*COMMAND, *arguments], offline(house, **more)
     done = subprocess.run(
-        command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=1800
+        command, cwd=house, env=environment, capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -72,7 +94,7 @@ def copied(folder, root):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory, root):
     folder = copied(tmp_path_factory.mktemp("house"), root)
-    run(folder, "--profile", "smoke")
+    run(folder, "--profile", "smoke", more="")
     return folder
 
 
@@ -324,7 +346,8 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
         (folder / "qrels" / f"{split}.tsv").write_text(
             "query-id\tcorpus-id\tscore\n" + "".join(lines)
         )
-    run(house, "--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}")
+    asked = ["--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}"]
+    run(house, *asked, more=NO_BOOK_BESIDE)
     for name in names(house):
         assert not [
             o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"
