@@ -14,7 +14,6 @@ import io
 import itertools
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -25,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -93,12 +93,12 @@ MEASURED = tuple(f"runs/interpolation-12.{suffix}" for suffix in SUFFIXES)
 SPLITTING = ["split", "restrain", "--collection", "beir:coll", "--size", "12", "--out"]
 MEASURING = ["regimes", "--split", "out", "--runs", "runs/{part}SUFFIX", "--baseline", "a.run"]
 
-Damage = Callable[[random.Random, bytes], bytes]
+Damage = Callable[[Random, bytes], bytes]
 # what is done with the damaged file of a folder, by its name there; what comes of it
 Call = Callable[[Path, str], object]
 
 
-def flip(draw: random.Random, data: bytes) -> bytes:
+def flip(draw: Random, data: bytes) -> bytes:
     """Make one bit another."""
     n_bits = 8 * len(data)
     index, bit = divmod(draw.randrange(n_bits), 8)
@@ -107,19 +107,19 @@ def flip(draw: random.Random, data: bytes) -> bytes:
     return bytes(damaged)
 
 
-def cut(draw: random.Random, data: bytes) -> bytes:
+def cut(draw: Random, data: bytes) -> bytes:
     """Take the end away, or all of it."""
     place = draw.randrange(len(data))
     return data[: draw.choice([0, place])]
 
 
-def insert(draw: random.Random, data: bytes) -> bytes:
+def insert(draw: Random, data: bytes) -> bytes:
     """Insert a sign of another format or encoding."""
     place = draw.randrange(len(data) + 1)
     return _replaced(data, place, place, draw.choice(ODD))
 
 
-def swap(draw: random.Random, data: bytes) -> bytes:
+def swap(draw: Random, data: bytes) -> bytes:
     """Put a value of another type in the place of one, or of a size that no table can hold."""
     tokens = list(TOKEN.finditer(data))
     start, end = draw.choice(tokens).span()
@@ -131,7 +131,7 @@ def _replaced(data: bytes, start: int, end: int, part: bytes) -> bytes:
     return data[:start] + part + data[end:]
 
 
-def repeat(draw: random.Random, data: bytes) -> bytes:
+def repeat(draw: Random, data: bytes) -> bytes:
     """Write a line twice."""
     lines = data.splitlines(keepends=True)
     return b"".join([*lines, draw.choice(lines)])
@@ -140,7 +140,7 @@ def repeat(draw: random.Random, data: bytes) -> bytes:
 DAMAGES = (flip, cut, insert, swap, swap, repeat)
 
 
-def damage(draw: random.Random, path: Path) -> bool:
+def damage(draw: Random, path: Path) -> bool:
     """Damage a file, and return whether a sound reader can answer only as it did before.
 
     It can refuse, too. So it is with other bytes of a Parquet file, by its digest.
@@ -160,7 +160,7 @@ def damage(draw: random.Random, path: Path) -> bool:
     return False
 
 
-def _damage_metadata(draw: random.Random, path: Path) -> None:
+def _damage_metadata(draw: Random, path: Path) -> None:
     """Write other metadata into a Parquet file."""
     key = draw.choice([b"query_ids", b"interextra.content", b"pandas"])
     table = pq.read_table(path)
@@ -403,7 +403,7 @@ def _outcomes(target: str, seed: int, n: int, sound: Path, folder: Path) -> Iter
     """Yield what came of each input; `folder` is made anew for each."""
     files, call = TARGETS[target]
     answers = {name: _answer_on_sound(target, name, sound, folder) for name in files}
-    draw = random.Random(f"{seed} {target}")
+    draw = Random(f"{seed} {target}")
     for number in range(n):
         name = draw.choice(files)
         path = folder / name

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator, default_rng
 from scipy import stats
 
 from interextra.claims.claim import Claim, answered, of_notebook
@@ -67,7 +68,7 @@ class Rate(NamedTuple):
     should_be: str
 
 
-def reciprocal_ranks(draw: np.random.Generator, chances: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(draw: Generator, chances: np.ndarray) -> np.ndarray:
     """Return RR@10 of queries whose passage is found with these chances, paired along axis -2.
 
     Both sides of a pair share the rank of a query, and mostly whether it is found.
@@ -88,13 +89,13 @@ def reciprocal_ranks(draw: np.random.Generator, chances: np.ndarray) -> np.ndarr
     return (luck < chances) / _ranks(draw, shape_of_pairs)
 
 
-def _ranks(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def _ranks(draw: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Return random ranks, distributed as SHARES says."""
     bounds = np.cumsum(SHARES)[:-1]
     return np.searchsorted(bounds, draw.random(shape)) + 1
 
 
-def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> Measured:
+def notebook(draw: Generator, true: np.ndarray, lead: float) -> Measured:
     """Return what a notebook measures whose effects and lead are truly these.
 
     The bias of a ratio is what resampling its entities finds of it, here to the second order.
@@ -124,12 +125,12 @@ def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> Measur
     return Measured(outside / inside - 1, _biases(sums), model - bm25)
 
 
-def _ease(draw: np.random.Generator, of: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return factors of chances around 1, with a deviation of SPREAD."""
-    return 1 + SPREAD[of] * draw.standard_normal(shape)
+def _ease(draw: Generator, source: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return factors of chances around 1, with the deviation of a source in SPREAD."""
+    return 1 + SPREAD[source] * draw.standard_normal(shape)
 
 
-def _ease_of_entities(draw: np.random.Generator, shape: int | tuple[int, ...]) -> np.ndarray:
+def _ease_of_entities(draw: Generator, shape: int | tuple[int, ...]) -> np.ndarray:
     """Return factors of chances, uniform around 1, with a deviation of SPREAD."""
     return 1 + SPREAD["entity"] * draw.uniform(-UNIFORM, UNIFORM, shape)
 
@@ -140,7 +141,7 @@ def _sides(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sums_by_entity(
-    draw: np.random.Generator,
+    draw: Generator,
     factor: np.ndarray,
     ease_of_world: np.ndarray,
     ease_of_entity: np.ndarray,
@@ -176,7 +177,7 @@ def judged(
 
     `true` and `lead` are those of `notebook`.
     """
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     names = [claim.name for claim in claims]
     tables = []
     for number in range(n):
@@ -286,7 +287,7 @@ def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> p
     trainings are the kit's (`effects`).
     """
     claims = of_notebook(NOTEBOOK)
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     tables = []
     for number in range(n):
         values = _values_on_one_data_set(draw, claims, loss)
@@ -297,9 +298,7 @@ def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> p
     return pd.concat(tables, ignore_index=True)
 
 
-def _values_on_one_data_set(
-    draw: np.random.Generator, claims: Sequence[Claim], loss: float
-) -> pd.DataFrame:
+def _values_on_one_data_set(draw: Generator, claims: Sequence[Claim], loss: float) -> pd.DataFrame:
     """Return values per query of all systems that claims need, see `on_one_data_set`."""
     entity = draw.integers(0, N_ENTITIES, N_QUERIES)  # of each query
     ease = _ease_of_entities(draw, N_ENTITIES)[entity]
@@ -320,7 +319,7 @@ def _values_on_one_data_set(
     return values
 
 
-def _values_of_system(draw: np.random.Generator, loss: float, ease: np.ndarray) -> np.ndarray:
+def _values_of_system(draw: Generator, loss: float, ease: np.ndarray) -> np.ndarray:
     """Return RR@10 of a system, float[n_trainings × 2 × n_queries]; `ease` is of each query."""
     trained = np.array([1.0, 1 - loss]) * _ease(draw, "training", (N_TRAININGS, 2))
     # one luck for all trainings and sides
@@ -351,9 +350,7 @@ def _of_splade(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["claim"] == "resttest-splade"]
 
 
-def pairs(
-    draw: np.random.Generator, chances: tuple[float, float], shared: float, n: int
-) -> np.ndarray:
+def pairs(draw: Generator, chances: tuple[float, float], shared: float, n: int) -> np.ndarray:
     """Return RR@10 float[n, 2] of n queries on two sides, see POPULATIONS."""
     is_shared = draw.random((n, 1)) < shared
     luck = draw.random((n, 2))
@@ -370,8 +367,8 @@ def missed(
 
     Of plain resamples, and as `stats.effects` stretches them; no interval misses nothing.
     """
-    draw = np.random.default_rng(n)
-    population = pairs(np.random.default_rng(0), chances, shared, 2_000_000)
+    draw = default_rng(n)
+    population = pairs(default_rng(0), chances, shared, 2_000_000)
     true_means = population.mean(axis=0)
     rows = []
     for number in range(n_simulated):
