@@ -58,11 +58,10 @@ class Sphinx:
         doctrees.mkdir(exist_ok=True)
     def build(self): ...
 if "interextra.cli" in sys.orig_argv:
-    for name in ("sphinx", "sphinx.util", "sphinx.application", "sphinx.util.docutils"):
-        sys.modules[name] = ModuleType(name)
-    sys.modules["sphinx.application"].Sphinx = Sphinx
-    docutils = sys.modules["sphinx.util.docutils"]
+    application, docutils = ModuleType("sphinx.application"), ModuleType("sphinx.util.docutils")
+    application.Sphinx = Sphinx
     docutils.patch_docutils = docutils.docutils_namespace = nullcontext
+    sys.modules |= {module.__name__: module for module in (application, docutils)}
 os.cpu_count = lambda: 1
 """
 
