@@ -39,11 +39,36 @@ def local_only(self, address):
     return connect(self, address)
 socket.socket.connect = local_only
 """
+# A book is made beside a run whenever a notebook is finished: here once in a house, it takes seconds.
+OFFLINE += """
+import os, sys
+if "interextra.site.book" in sys.orig_argv:
+    try:
+        os.close(os.open(os.path.join(os.path.dirname(__file__), "book"), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        os._exit(0)
+"""
+# Put there, too, where no book is looked at: none is made, and one worker computes, since each
+# imports torch.
+SMALL = """
+from types import ModuleType
+from contextlib import nullcontext
+class Sphinx:
+    def __init__(self, pages, form, folder, doctrees, *more, **options):
+        doctrees.mkdir(exist_ok=True)
+    def build(self): ...
+if "interextra.cli" in sys.orig_argv:
+    application, docutils = ModuleType("sphinx.application"), ModuleType("sphinx.util.docutils")
+    application.Sphinx = Sphinx
+    docutils.patch_docutils = docutils.docutils_namespace = nullcontext
+    sys.modules |= {module.__name__: module for module in (application, docutils)}
+os.cpu_count = lambda: 1
+"""
 
 
-def offline(house):
+def offline(house, more=SMALL):
     (house / "offline").mkdir(exist_ok=True)
-    (house / "offline" / "sitecustomize.py").write_text(OFFLINE)
+    (house / "offline" / "sitecustomize.py").write_text(OFFLINE + more)
     environment = {
         **os.environ,
         "INTEREXTRA_CACHE": str(house / "cache"),
@@ -53,11 +78,11 @@ def offline(house):
     return environment
 
 
-def run(house, *arguments):
+def run(house, *arguments, **more):
     """`interextra run` without network; returns what it printed."""
-    command = [*COMMAND, *arguments]
+    command, environment = [*COMMAND, *arguments], offline(house, **more)
     done = subprocess.run(
-        command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=1800
+        command, cwd=house, env=environment, capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -72,7 +97,7 @@ def copied(folder, root):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory, root):
     folder = copied(tmp_path_factory.mktemp("house"), root)
-    run(folder, "--profile", "smoke")
+    run(folder, "--profile", "smoke", more="")
     return folder
 
 
@@ -324,7 +349,8 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
         (folder / "qrels" / f"{split}.tsv").write_text(
             "query-id\tcorpus-id\tscore\n" + "".join(lines)
         )
-    run(house, "--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}")
+    asked = ["--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}"]
+    run(house, *asked, more="")
     for name in names(house):
         assert not [
             o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"

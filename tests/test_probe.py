@@ -224,6 +224,8 @@ def test_passages_that_no_trec_file_can_name_are_found(spec):
 
 def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys, monkeypatch):
     monkeypatch.setattr(progress, "MINUTE", 0.0)  # a line at every look, none of them in the JSON
+    # each worker imports torch
+    monkeypatch.setattr("interextra.store.schedule.n_workers", lambda n_cells: 1)
     asked = [
         "probe",
         "-m",

@@ -4,6 +4,7 @@ is there.
 
 import itertools
 import json
+import os
 import re
 import shlex
 import shutil
@@ -321,8 +322,15 @@ def test_a_notebook_alone_runs_by_papermill_with_a_profile_s_file(house, root):
         "-f",
         "params/smoke/00_start_here.yaml",
     ]
+    # one worker computes, since each imports torch
+    Path("one").mkdir()
+    Path("one/sitecustomize.py").write_text("import os\nos.cpu_count = lambda: 1\n")
+    places = [str(house / "one"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     done = subprocess.run(
-        [f"{sys.prefix}/bin/{command[0]}", *command[1:]], capture_output=True, text=True
+        [f"{sys.prefix}/bin/{command[0]}", *command[1:]],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     record = json.loads(

@@ -7,24 +7,24 @@ from tools.simulation import rates, rates_on_one_data_set
 
 @pytest.fixture(scope="module")
 def simulated():
-    return rates(100).set_index("what")
+    return rates(60).set_index("what")
 
 
 def test_few_verdicts_are_wrong(simulated):
-    """At most 5 % in truth: of 100 notebooks, and of each of six claims, at most 12 % but for one
+    """At most 5 % in truth: of 60 notebooks, and of each of six claims, at most 15 % but for one
     time in 500.
     """
     bounded = simulated[simulated["should_be"] == "at most 0.05"]
-    assert len(bounded) == 8 and (bounded["share"] <= 0.12).all(), bounded
+    assert len(bounded) == 8 and (bounded["share"] <= 0.15).all(), bounded
 
 
 def test_an_effect_is_found_as_often_as_is_printed(simulated):
-    """Within 5 points in truth; 100 notebooks add 15 more but for one time in 500."""
+    """Within 5 points in truth; 60 notebooks add 20 more but for one time in 500."""
     found = simulated[simulated["should_be"] != "at most 0.05"]
     assert len(found) == 6 and found["share"].between(0.02, 1).all()
-    assert ((found["share"] - found["should_be"].astype(float)).abs() <= 0.2).all(), found
+    assert ((found["share"] - found["should_be"].astype(float)).abs() <= 0.25).all(), found
 
 
 def test_verdicts_on_one_data_set_are_rather_too_careful():
-    wrong, found = rates_on_one_data_set(12)["share"]
+    wrong, found = rates_on_one_data_set(8)["share"]
     assert wrong <= 0.25 and found >= 0.3

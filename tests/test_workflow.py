@@ -69,7 +69,7 @@ def printed():
     found = [
         words for page in PAGES for words in commands_of((ROOT / page).read_text(encoding="utf-8"))
     ]
-    return list({" ".join(words): words for words in found}.values())
+    return list({" ".join(words).removeprefix(".venv/bin/"): words for words in found}.values())
 
 
 PRINTED = printed()

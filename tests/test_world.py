@@ -84,18 +84,18 @@ def test_hash_seed_changes_nothing(ood):
     code = "import sys; sys.path.insert(0, 'tests'); from test_world import *\n"
     code += f"print(checksum(generate({ood_names()[0]!r})), checksum(generate('mini', n_train=700, n_dev=40)))"
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    run = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in "12"
-    ]
-    assert run[0] == run[1] and run[0].split()[0] == checksum(ood[ood_names()[0]])
+    # strings have another hash seed here, drawn at random or given to this process
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    there = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    small = generate("mini", n_train=700, n_dev=40)
+    assert there.split() == [checksum(ood[ood_names()[0]]), checksum(small)]
 
 
 def test_another_seed_gives_another_world(mini):

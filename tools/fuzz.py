@@ -11,9 +11,9 @@ failing inputs stay in build/fuzz.
 
 import argparse
 import io
+import itertools
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -21,10 +21,10 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ from interextra.own.run_files import read_run
 from interextra.papers.released import read_qrels_json
 from interextra.store import InputError
 
-KEPT = Path(__file__).resolve().parents[1] / "build" / "fuzz"
+KEPT = Path(__file__).parents[1] / "build" / "fuzz"
 SECONDS = 20  # an input
 OUTCOMES = ("answered", "refused", "traceback", "hang", "wrong")
 # signs of other formats and encodings
@@ -80,8 +80,6 @@ VALUES = [
 COLUMNS = ["query_id", "doc_id", "score"]
 WORDS = ["granite", "marble", "basalt", "slate", "tulip", "willow", "clover", "bamboo"]
 TOKEN = re.compile(rb'"[^"\n]*"|-?\d+(?:\.\d+)?|\b(?:null|true|false)\b|\S+')
-
-
 SUFFIXES = ("run", "parquet", "json", "jsonl", "csv")  # of the formats of a run
 RUNS = (*(f"a.{suffix}" for suffix in SUFFIXES), "theirs.parquet")
 COLLECTION = (
@@ -95,46 +93,54 @@ MEASURED = tuple(f"runs/interpolation-12.{suffix}" for suffix in SUFFIXES)
 SPLITTING = ["split", "restrain", "--collection", "beir:coll", "--size", "12", "--out"]
 MEASURING = ["regimes", "--split", "out", "--runs", "runs/{part}SUFFIX", "--baseline", "a.run"]
 
-Damage = Callable[[random.Random, bytes], bytes]
+Damage = Callable[[Random, bytes], bytes]
 # what is done with the damaged file of a folder, by its name there; what comes of it
 Call = Callable[[Path, str], object]
 
 
-def flip(draw: random.Random, data: bytes) -> bytes:
+def flip(draw: Random, data: bytes) -> bytes:
     """Make one bit another."""
-    index, bit = divmod(draw.randrange(8 * len(data)), 8)
+    n_bits = 8 * len(data)
+    index, bit = divmod(draw.randrange(n_bits), 8)
     damaged = bytearray(data)
     damaged[index] ^= 1 << bit
     return bytes(damaged)
 
 
-def cut(draw: random.Random, data: bytes) -> bytes:
+def cut(draw: Random, data: bytes) -> bytes:
     """Take the end away, or all of it."""
-    return data[: draw.choice([0, draw.randrange(len(data))])]
+    place = draw.randrange(len(data))
+    return data[: draw.choice([0, place])]
 
 
-def insert(draw: random.Random, data: bytes) -> bytes:
+def insert(draw: Random, data: bytes) -> bytes:
     """Insert a sign of another format or encoding."""
     place = draw.randrange(len(data) + 1)
-    return data[:place] + draw.choice(ODD) + data[place:]
+    return _replaced(data, place, place, draw.choice(ODD))
 
 
-def swap(draw: random.Random, data: bytes) -> bytes:
+def swap(draw: Random, data: bytes) -> bytes:
     """Put a value of another type in the place of one, or of a size that no table can hold."""
-    token = draw.choice(list(TOKEN.finditer(data)))
-    return data[: token.start()] + draw.choice(VALUES) + data[token.end() :]
+    tokens = list(TOKEN.finditer(data))
+    start, end = draw.choice(tokens).span()
+    return _replaced(data, start, end, draw.choice(VALUES))
 
 
-def repeat(draw: random.Random, data: bytes) -> bytes:
+def _replaced(data: bytes, start: int, end: int, part: bytes) -> bytes:
+    """Return data with another part from `start` to `end`."""
+    return data[:start] + part + data[end:]
+
+
+def repeat(draw: Random, data: bytes) -> bytes:
     """Write a line twice."""
     lines = data.splitlines(keepends=True)
     return b"".join([*lines, draw.choice(lines)])
 
 
-DAMAGES: tuple[Damage, ...] = (flip, cut, insert, swap, swap, repeat)
+DAMAGES = (flip, cut, insert, swap, swap, repeat)
 
 
-def damage(draw: random.Random, path: Path) -> bool:
+def damage(draw: Random, path: Path) -> bool:
     """Damage a file, and return whether a sound reader can answer only as it did before.
 
     It can refuse, too. So it is with other bytes of a Parquet file, by its digest.
@@ -143,26 +149,25 @@ def damage(draw: random.Random, path: Path) -> bool:
         if draw.random() < 0.3:
             _damage_metadata(draw, path)
             return False
-        _apply(draw, flip, path)
-        return "theirs" not in path.name
+        path.write_bytes(flip(draw, path.read_bytes()))
+        return path.name != "theirs.parquet"
+    data = path.read_bytes()
     for _ in range(draw.choice([1, 1, 2])):
-        if path.stat().st_size:
-            _apply(draw, draw.choice(DAMAGES), path)
+        if data:
+            change = draw.choice(DAMAGES)
+            data = change(draw, data)
+    path.write_bytes(data)
     return False
 
 
-def _damage_metadata(draw: random.Random, path: Path) -> None:
+def _damage_metadata(draw: Random, path: Path) -> None:
     """Write other metadata into a Parquet file."""
     key = draw.choice([b"query_ids", b"interextra.content", b"pandas"])
     table = pq.read_table(path)
     metadata = dict(table.schema.metadata or {})
-    metadata[key] = draw.choice([b"", b"\xff", b'["q1"]', b'[["q1"]]', *VALUES])
+    values = [b"", b"\xff", b'["q1"]', b'[["q1"]]', *VALUES]
+    metadata[key] = draw.choice(values)
     pq.write_table(table.replace_schema_metadata(metadata), path)
-
-
-def _apply(draw: random.Random, change: Damage, path: Path) -> None:
-    """Change the bytes of a file."""
-    path.write_bytes(change(draw, path.read_bytes()))
 
 
 def write_sound(folder: Path) -> None:
@@ -170,56 +175,63 @@ def write_sound(folder: Path) -> None:
 
     A collection of 48 queries, a split of it, runs in every format, and files of the other readers.
     """
-    queries = {f"q{word}{n}": f"which {word} is number {n}" for word in WORDS for n in range(6)}
-    test = [query_id for query_id in queries if query_id[-1] in "45"]
-    train = [query_id for query_id in queries if query_id not in test]
-    write_collection(folder / "coll", queries, {"train": train, "test": test})
-    _write_lines(folder / "queries.tsv", [f"{name}\t{text}" for name, text in queries.items()])
+    # the commands want to be inside a repository
+    for name in ("coll/qrels", "runs", "notebooks", "params"):
+        (folder / name).mkdir(parents=True)
+    test = write_collection(folder / "coll")
     _write_lines(folder / "a.qrels", [f"{query_id} 0 p-{query_id} 1" for query_id in test])
     qrels = {query_id: {f"p-{query_id}": 1} for query_id in test}
     (folder / "qrel.json").write_text(json.dumps(qrels))
-    pair = ["t", "tea", "q", "hot tea", "bm25", "full", "similar"]
-    pd.DataFrame([pair], columns=list(SHEET)).to_csv(folder / "sheet.csv", index=False)
-    (folder / "runs").mkdir()
+    queries = pd.read_json(folder / "coll" / "queries.jsonl", lines=True)
+    _write_lines(folder / "queries.tsv", queries["_id"] + "\t" + queries["text"])
+    pair = "t,tea,q,hot tea,bm25,full,similar"
+    _write_lines(folder / "sheet.csv", [",".join(SHEET), pair])
     for name in ("a", "runs/interpolation-12", "runs/extrapolation-12"):
         write_runs(folder / name, test)
     pd.read_csv(folder / "a.csv").to_parquet(folder / "theirs.parquet")
-    for name in ("notebooks", "params"):
-        (folder / name).mkdir()  # the commands want to be inside a repository
     run_command([*SPLITTING, "out"], folder)
 
 
-def write_collection(folder: Path, queries: dict[str, str], splits: dict[str, list[str]]) -> None:
-    """Write a folder in BEIR's layout, with a passage for each query."""
-    (folder / "qrels").mkdir(parents=True)
-    query_lines = []
-    passage_lines = []
-    for query_id, text in queries.items():
-        query = {"_id": query_id, "text": text, "metadata": {"kind": query_id[1]}}
-        passage = {"_id": f"p-{query_id}", "title": "About", "text": text}
-        query_lines.append(json.dumps(query))
-        passage_lines.append(json.dumps(passage))
-    _write_lines(folder / "queries.jsonl", query_lines)
-    _write_lines(folder / "corpus.jsonl", passage_lines)
-    for split, query_ids in splits.items():
-        lines = [f"{query_id}\tp-{query_id}\t1" for query_id in query_ids]
-        path = folder / "qrels" / f"{split}.tsv"
-        _write_lines(path, ["query-id\tcorpus-id\tscore", *lines])
+def write_collection(folder: Path) -> list[str]:
+    """Write a folder in BEIR's layout, and return the ids of the test queries, a third.
+
+    A passage for each query.
+    """
+    queries = []
+    passages = []
+    qrels: dict[str, list[str]] = {"train": [], "test": []}
+    for word, number in itertools.product(WORDS, range(6)):
+        query_id = f"q{word}{number}"
+        text = f"which {word} is number {number}"
+        queries.append({"_id": query_id, "text": text, "metadata": {"kind": word[0]}})
+        passages.append({"_id": f"p-{query_id}", "title": "About", "text": text})
+        qrels["train" if number < 4 else "test"].append(query_id)
+    _write_lines(folder / "queries.jsonl", map(json.dumps, queries))
+    _write_lines(folder / "corpus.jsonl", map(json.dumps, passages))
+    for split, query_ids in qrels.items():
+        judgements = [f"{query_id}\tp-{query_id}\t1" for query_id in query_ids]
+        header = "query-id\tcorpus-id\tscore"
+        _write_lines(folder / "qrels" / f"{split}.tsv", [header, *judgements])
+    return qrels["test"]
 
 
-def _write_lines(path: Path, lines: list[str]) -> None:
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines, each with its end."""
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("\n".join([*lines, ""]))
 
 
 def write_runs(path: Path, query_ids: list[str]) -> None:
     """Write one run in every format; `path` lacks the suffix."""
-    hits = {query_id: {f"p-{query_id}": 2.5, "p-qslate0": 1.5} for query_id in query_ids}
     rows = []
+    hits = {}
     lines = []
-    for query_id, scores in hits.items():
-        rows += [(query_id, doc_id, score) for doc_id, score in scores.items()]
-        results = [{"corpus_id": doc_id, "score": score} for doc_id, score in scores.items()]
+    for query_id in query_ids:
+        scores = {f"p-{query_id}": 2.5, "p-qslate0": 1.5}
+        results = []
+        for doc_id, score in scores.items():
+            rows.append((query_id, doc_id, score))
+            results.append({"corpus_id": doc_id, "score": score})
+        hits[query_id] = scores
         lines.append(json.dumps({"query_id": query_id, "results": results}))
     run = RunFile.from_frame(pd.DataFrame(rows, columns=COLUMNS))
     run.write_trec(path.with_suffix(".run"))
@@ -236,11 +248,12 @@ def run_command(arguments: list[str], folder: Path) -> str:
     errors = io.StringIO()
     with chdir(folder), redirect_stdout(out), redirect_stderr(errors):
         code = main(arguments)
-    lines = errors.getvalue().strip().splitlines()
-    if code == 2 and lines and lines[-1].startswith("interextra: "):
-        raise InputError(lines[-1])
+    message = errors.getvalue()
+    last_line = message.strip().rpartition("\n")[2]
+    if code == 2 and last_line.startswith("interextra: "):
+        raise InputError(last_line)
     if code:
-        raise RuntimeError(f"exit code {code} without a line: {errors.getvalue()[-500:]}")
+        raise RuntimeError(f"exit code {code} without a line: {message[-500:]}")
     return out.getvalue()
 
 
@@ -253,8 +266,19 @@ def commanded(*arguments: str) -> Call:
     def call(folder: Path, name: str) -> str:
         """Return what the command prints."""
         suffix = Path(name).suffix if name.startswith("runs/") else ".run"
-        given = [part.replace("*", name).replace("SUFFIX", suffix) for part in arguments]
-        return run_command(given, folder)
+        named = [part.replace("*", name) for part in arguments]
+        return run_command([part.replace("SUFFIX", suffix) for part in named], folder)
+
+    return call
+
+
+def reading(read: Callable[[Path], object]) -> Call:
+    """Return a reader of the damaged file."""
+
+    def call(folder: Path, name: str) -> object:
+        """Return what the reader gives; the rows of a run as text."""
+        content = read(folder / name)
+        return rows_of(content) if isinstance(content, RunFile) else content
 
     return call
 
@@ -266,26 +290,25 @@ def plainly(data: bytes) -> list[tuple[str, str, float]]:
     for line in re.split(r"[\r\n]+", text):
         fields = re.split(r"[ \t]+", line.strip(" \t"))
         if fields[0] and not fields[0].startswith("#"):
-            rows.append((fields[0], fields[2], float(np.float32(fields[4]))))
+            query_id, _, doc_id, _, score, *_ = fields
+            rows.append((query_id, doc_id, float(np.float32(score))))
     return rows
 
 
 def rows_of(run: RunFile) -> str:
     """Return the rows of a run as text, in one order."""
-    return str(sorted(run.frame()[COLUMNS].itertuples(index=False, name=None)))
+    frame = run.frame()[COLUMNS]
+    return str(sorted(frame.itertuples(index=False, name=None)))
 
 
 # name → files of which one is damaged, and what is done with it
-TARGETS: dict[str, tuple[tuple[str, ...], Call]] = {
-    "RunFile.read": (RUNS[:2], lambda folder, name: rows_of(RunFile.read(folder / name))),
-    "read_run": (RUNS, lambda folder, name: rows_of(read_run(folder / name))),
-    "read_qrels": (
-        ("a.qrels", "coll/qrels/test.tsv"),
-        lambda folder, name: read_qrels(folder / name),
-    ),
-    "read_queries_tsv": (("queries.tsv",), lambda folder, name: read_queries_tsv(folder / name)),
-    "read_qrels_json": (("qrel.json",), lambda folder, name: read_qrels_json(folder / name)),
-    "read_sheet": (("sheet.csv",), lambda folder, name: read_sheet(folder / name)),
+TARGETS: dict[str, tuple[Sequence[str], Call]] = {
+    "RunFile.read": (RUNS[:2], reading(RunFile.read)),
+    "read_run": (RUNS, reading(read_run)),
+    "read_qrels": (("a.qrels", "coll/qrels/test.tsv"), reading(read_qrels)),
+    "read_queries_tsv": (("queries.tsv",), reading(read_queries_tsv)),
+    "read_qrels_json": (("qrel.json",), reading(read_qrels_json)),
+    "read_sheet": (("sheet.csv",), reading(read_sheet)),
     "open_collection": (
         COLLECTION,
         lambda folder, name: open_collection(f"beir:{folder / 'coll'}"),
@@ -327,7 +350,8 @@ def outcome(call: Call, folder: Path, name: str) -> tuple[str, object]:
     try:
         return "answered", call(folder, name)
     except InputError as error:
-        return ("refused" if "\n" not in str(error) else "traceback"), str(error)
+        message = str(error)
+        return ("traceback" if "\n" in message else "refused"), message
     except TimeoutError:
         return "hang", traceback.format_exc()
     except (Exception, SystemExit):
@@ -361,48 +385,57 @@ def fuzz(seed: int, n: int, only: str = "") -> pd.DataFrame:
     n : inputs of each target.
     only : a part of the names of targets.
     """
-    counts = {}
+    outcomes = {}
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["INTEREXTRA_CACHE"] = f"{scratch}/cache"
         sound = Path(scratch, "sound")
+        folder = Path(scratch, "input")
         write_sound(sound)
         for target in TARGETS:
             if only in target:
-                counts[target] = _fuzz_target(target, seed, n, sound, Path(scratch, "input"))
-    return pd.DataFrame(counts, index=OUTCOMES).T.fillna(0).astype(int)
+                kinds = pd.Series(_outcomes(target, seed, n, sound, folder))
+                outcomes[target] = kinds.value_counts()
+    counts = pd.DataFrame(outcomes, index=OUTCOMES).T
+    return counts.fillna(0).astype(int)
 
 
-def _fuzz_target(target: str, seed: int, n: int, sound: Path, folder: Path) -> Counter[str]:
-    """Return how often each outcome came; `folder` is made anew for each input."""
+def _outcomes(target: str, seed: int, n: int, sound: Path, folder: Path) -> Iterator[str]:
+    """Yield what came of each input; `folder` is made anew for each."""
     files, call = TARGETS[target]
     answers = {name: _answer_on_sound(target, name, sound, folder) for name in files}
-    counts: Counter[str] = Counter()
-    draw = random.Random(f"{seed} {target}")
+    draw = Random(f"{seed} {target}")
     for number in range(n):
         name = draw.choice(files)
+        path = folder / name
         shutil.copytree(sound, folder)
-        is_same = damage(draw, folder / name)
+        is_same = damage(draw, path)
         kind, answer = outcome(call, folder, name)
-        if kind == "answered" and is_wrong(answer, answers[name], is_same, folder / name):
+        if kind == "answered" and is_wrong(answer, answers[name], is_same, path):
             kind = "wrong"
-        counts[kind] += 1
         if kind not in ("answered", "refused"):
-            kept = KEPT / f"{target.replace(' ', '-')}-{seed}-{number}"
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(folder, kept)
-            print(f"{target}: {kind}: {kept / name}\n{str(answer)[-1500:]}", file=sys.stderr)
+            kept = _keep(folder, f"{target}-{seed}-{number}")
+            print(f"{target}: {kind}: {kept / name}", file=sys.stderr)
+            print(str(answer)[-1500:], file=sys.stderr)
         shutil.rmtree(folder)
-    return counts
+        yield kind
 
 
 def _answer_on_sound(target: str, name: str, sound: Path, folder: Path) -> object:
     """Return the answer of a target on sound files; refuse to go on without one."""
+    _, call = TARGETS[target]
     shutil.copytree(sound, folder)
-    kind, answer = outcome(TARGETS[target][1], folder, name)
+    kind, answer = outcome(call, folder, name)
+    shutil.rmtree(folder)
     if kind != "answered":
         raise RuntimeError(f"{target} does not answer on the sound {name}: {answer}")
-    shutil.rmtree(folder)
     return answer
+
+
+def _keep(folder: Path, name: str) -> Path:
+    """Copy an input that failed to where it stays, and return this folder."""
+    kept = KEPT / name.replace(" ", "-")
+    shutil.rmtree(kept, ignore_errors=True)
+    return shutil.copytree(folder, kept)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import hashlib
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,44 +61,46 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][+-]?\d+)?")
 WEIGHTS = ".safetensors"
 
 Samples = dict[str, Cell]
-Summary = dict[str, Any]
+Summary = dict[str, dict[str, Any]]  # file → its numbers and its text
+Summaries = dict[str, Summary]  # sample → its summary
+Entry = dict[str, Any]  # of a kind of cell in golden.yaml
 
 
 def queries_of(spec: str) -> tuple[Queries, Queries]:
     """Return the training and the development queries of a collection."""
     source = Source.of(spec)
-    return Queries(source=source, split="train").trainable(), Queries(source=source, split="dev")
+    train = Queries(source=source, split="train")
+    return train.trainable(), Queries(source=source, split="dev")
 
 
 def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
     """Return samples of what divides the queries of a collection, each option once."""
     train, test = queries_of(spec)
     n_train = train.size()
+    sizes = (n_train // 6, n_train // 4)
+    half = n_train // 2
     lsa = Vectors(encoder="lsa", train=train, test=(test,))
     vectors_of_train = Vectors(encoder="lsa", train=train)
     topics = Topics(vectors=vectors_of_train, n_topics=3, k=8, target=n_train // 5)
-    other_topics = {
+    other_switches = {
         "choose": "greedy",
         "merge": "merged",
         "order": "turns",
         "stop": "closest",
         "normalise": True,
     }
-    two_sizes = (n_train // 6, n_train // 4)
     return {
         "lsa": lsa,
         "the [CLS] vector": Vectors(encoder="cls:tiny-base", train=train, test=(test,)),
         "given vectors": _given_vectors(train, folder / f"{n_train}.npy"),
-        "ReSTrain": ReSTrain(vectors=lsa, sizes=two_sizes, draws=2),
-        "ReSTrain, another match": ReSTrain(
-            vectors=lsa, sizes=(n_train // 2,), match="as-released"
-        ),
+        "ReSTrain": ReSTrain(vectors=lsa, sizes=sizes, draws=2),
+        "ReSTrain, another match": ReSTrain(vectors=lsa, sizes=(half,), match="as-released"),
         "ReSTTest": ReSTTest(vectors=lsa, k=3),
         "ReSTTest, folds of one size": ReSTTest(
             vectors=lsa, k=4, fold_size=n_train // 3, normalise=False, seed=2
         ),
         "topics": topics,
-        "topics, other switches": topics.model_copy(update=other_topics),
+        "topics, other switches": topics.model_copy(update=other_switches),
         "candidates": Candidates(vectors=lsa, k=3),
         **_shifts(train, topics),
     }
@@ -106,20 +108,21 @@ def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
 
 def _given_vectors(train: Queries, path: Path) -> GivenVectors:
     """Return random vectors of training queries, written to a file."""
-    random = np.random.default_rng(1)
-    np.save(path, random.normal(size=(train.size(), 8)).astype(np.float32))
+    shape = (train.size(), 8)
+    vectors = np.random.default_rng(1).normal(size=shape)
+    np.save(path, vectors.astype(np.float32))
     return GivenVectors.of([path], train)
 
 
 def _shifts(train: Queries, topics: Topics) -> Samples:
     """Return samples of type shifts, and of what is spared in them."""
-    shift = {"pool": train, "n_test": 5}
     kind = "python:interextra.world.truth:kind_of_question"
-    by_kind = Shift(by=kind, train_size=train.size() // 4, seed=1, **shift)
+    quarter = train.size() // 4
+    by_kind = Shift(by=kind, pool=train, n_test=5, train_size=quarter, seed=1)
     return {
-        "shift by topics": Shift(by=topics, **shift),
-        "shift by question words": Shift(by="wh-words", **shift),
-        "shift by chance": Shift(by="random:parts=3", **shift),
+        "shift by topics": Shift(by=topics, pool=train, n_test=5),
+        "shift by question words": Shift(by="wh-words", pool=train, n_test=5),
+        "shift by chance": Shift(by="random:parts=3", pool=train, n_test=5),
         "shift by a function": by_kind,
         "spared: the kind": Spared(shift=by_kind, left_out="kind 1", which="kind"),
         "spared: other kinds": Spared(
@@ -186,23 +189,29 @@ RECIPES = {
 }
 
 
-def of_models(spec: str, names: list[str]) -> Samples:
+def model_of(name: str, train: Queries) -> Model:
+    """Return the model of one of RECIPES."""
+    return any_model_of(RECIPES[name], train, seed=1)
+
+
+def of_models(spec: str, names: Iterable[str]) -> Samples:
     """Return samples of models, and of what searches with them."""
     train, test = queries_of(spec)
-    models = {name: any_model_of(RECIPES[name], train, seed=1) for name in names}
-    samples: Samples = {f"model: {name}": model for name, model in models.items()}
-    for name, model in models.items():
+    samples: Samples = {}
+    for name in names:
+        model = model_of(name, train)
+        samples[f"model: {name}"] = model
         samples[f"run: {name}"] = Run(model=model, queries=(test,), depth=10)
     return samples
 
 
 def of_pretraining() -> Samples:
     """Return a sample of each objective of pretraining."""
-    objectives = ("none", "words", "order", "condenser", "spans")
     samples: Samples = {}
-    for objective in objectives:
+    for objective in ("none", "words", "order", "condenser", "spans"):
         corpus = () if objective == "none" else (SMALL,)
-        how = Pretraining(objective=objective, corpus=corpus, steps=STEPS, batch_size=4, length=32)
+        options = {"objective": objective, "corpus": corpus, "length": 32}
+        how = Pretraining(steps=STEPS, batch_size=4, **options)
         samples[f"pretraining: {objective}"] = Pretrained.of(how, "tiny-base", seed=1)
     return samples
 
@@ -220,7 +229,7 @@ INDEXES = {
 def of_search(spec: str, folder: Path) -> Samples:
     """Return samples of indexes, fusion and reranking, and of vectors of a trained model."""
     train, test = queries_of(spec)
-    dense = any_model_of(RECIPES["dense"], train, seed=1)
+    dense = model_of("dense", train)
     encoded = Encoded(model=dense, source=train.source)
     samples: Samples = {"encoded": encoded}
     for index, options in INDEXES.items():
@@ -231,43 +240,42 @@ def of_search(spec: str, folder: Path) -> Samples:
     samples["imported"] = Imported(file=file, queries=(test,))
     samples["vectors of a model"] = TrainedVectors(model=dense, train=train, test=(test,))
     for name in ("dense", "SPLADE", "ColBERT"):
-        model = any_model_of(RECIPES[name], train, seed=1)
+        model = model_of(name, train)
         samples[f"nearness: {name}"] = Nearness(model=model, queries=(test,), k=3)
     return samples | _of_fusion(train, test)
 
 
 def _given_run(train: Queries, test: Queries, path: Path) -> GivenFile:
     """Return a run with equal scores, written to a file."""
-    doc_ids = train.source.open().passages.doc_ids.to_pylist()[:3]
-    rows = [(query_id, doc_id, 1.0) for query_id in test.ids() for doc_id in doc_ids]
-    frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
-    RunFile.from_frame(frame).write_trec(path)
+    passages = train.source.open().passages
+    first_passages = pd.DataFrame({"doc_id": passages.doc_ids.to_pylist()[:3]})
+    hits = pd.DataFrame({"query_id": test.ids()}).merge(first_passages, how="cross")
+    RunFile.from_frame(hits.assign(score=1.0)).write_trec(path)
     return GivenFile.of(path)
 
 
 def _of_fusion(train: Queries, test: Queries) -> Samples:
     """Return samples of what is made from two runs."""
-    bm25, dense, reranker = (
-        any_model_of(RECIPES[name], train, seed=1) for name in ("BM25", "dense", "reranker")
-    )
-    by_words = Run(model=bm25, queries=(train, test), depth=10)
-    by_meaning = Run(model=dense, queries=(train, test), depth=10)
+    both = (train, test)
+    by_words = Run(model=model_of("BM25", train), queries=both, depth=10)
+    by_meaning = Run(model=model_of("dense", train), queries=both, depth=10)
     runs = (by_words, by_meaning)
     return {
         "fused by ranks": Fused(runs=runs, depth=10),
         "fused by scores": Fused(runs=runs, method="wsum", weights=(0.3, 0.7), depth=10),
         "fused, tuned": Fused(runs=runs, method="wsum", tuned=train, depth=10),
-        "reranked": Reranked(runs=runs, model=reranker, depth=5),
+        "reranked": Reranked(runs=runs, model=model_of("reranker", train), depth=5),
     }
 
 
 def samples_of_all(folder: Path) -> Samples:
     """Return all samples by name; files that some of them read are written to a folder."""
-    samples: Samples = {}
-    for spec, names in ((SMALL, list(RECIPES)), (LARGER, ["BM25", "dense", "SPLADE"])):
-        parts = of_vectors_and_splits(spec, folder) | of_models(spec, names)
-        samples |= {f"{name} · {spec}": cell for name, cell in parts.items()}
-    return samples | of_pretraining() | of_search(SMALL, folder)
+    samples = of_pretraining() | of_search(SMALL, folder)
+    for spec, recipes in {SMALL: RECIPES, LARGER: ["BM25", "dense", "SPLADE"]}.items():
+        of_spec = of_vectors_and_splits(spec, folder) | of_models(spec, recipes)
+        for name, cell in of_spec.items():
+            samples[f"{name} · {spec}"] = cell
+    return samples
 
 
 def kinds_without_sample(samples: Samples) -> list[str]:
@@ -279,7 +287,8 @@ def kinds_without_sample(samples: Samples) -> list[str]:
         is_own = kind.__module__.startswith("interextra.")
         if is_own and not is_base and kind not in NEVER_SIGNED:
             missing.append(kind.__name__)
-    trained = {cell.recipe.architecture for cell in samples.values() if isinstance(cell, Model)}
+    models = [cell for cell in samples.values() if isinstance(cell, Model)]
+    trained = {model.recipe.architecture for model in models}
     return missing + sorted(architectures().keys() - trained)
 
 
@@ -298,18 +307,20 @@ def summary_of(folder: Path, is_trained: bool) -> Summary:
         if not path.is_file() or _is_beside_results(name):
             continue
         numbers, text = _content(path)
-        entry: dict[str, Any] = {}
+        summary[name] = {}
         if len(numbers):
-            entry["numbers"] = [float(f"{value:.9g}") for value in _statistics(numbers)]
+            statistics = _statistics(numbers)
+            summary[name]["numbers"] = [float(f"{value:.9g}") for value in statistics]
         if text and not is_trained:
-            entry["text"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        summary[name] = entry
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            summary[name]["text"] = digest[:16]
     return summary
 
 
 def _is_beside_results(name: str) -> bool:
     """Return whether a file of a cell is a note, or of a model but not its weights."""
-    return name in NOTES or (name.startswith("weights/") and not name.endswith(WEIGHTS))
+    is_of_model = name.startswith("weights/")
+    return name in NOTES or (is_of_model and not name.endswith(WEIGHTS))
 
 
 def _content(path: Path) -> tuple[np.ndarray, str]:
@@ -319,14 +330,14 @@ def _content(path: Path) -> tuple[np.ndarray, str]:
     if path.suffix == WEIGHTS:
         from safetensors.numpy import load_file
 
-        tensors = load_file(path)
-        parts = [tensors[name].ravel().astype(float) for name in sorted(tensors)]
+        tensors = sorted(load_file(path).items())
+        parts = [tensor.ravel().astype(float) for _, tensor in tensors]
         return np.concatenate(parts), ""
     if path.suffix == ".parquet":
         return _content_of_frame(pd.read_parquet(path))
     text = path.read_text(encoding="utf-8")
-    numbers = [float(number) for number in NUMBER.findall(text)]
-    return np.array(numbers), NUMBER.sub("#", text)
+    numbers = np.array(NUMBER.findall(text), dtype=float)
+    return numbers, NUMBER.sub("#", text)
 
 
 def _content_of_array(array: np.ndarray) -> tuple[np.ndarray, str]:
@@ -338,20 +349,21 @@ def _content_of_array(array: np.ndarray) -> tuple[np.ndarray, str]:
 
 def _content_of_frame(frame: pd.DataFrame) -> tuple[np.ndarray, str]:
     """Return the numbers with a fraction, column by column, and the other columns as text."""
-    is_float = np.array([str(kind).startswith(("float", "double")) for kind in frame.dtypes], bool)
-    numbers = frame.loc[:, is_float].to_numpy(float).T.ravel()
+    kinds = frame.dtypes.astype(str)
+    is_float = kinds.str.startswith(("float", "double")).to_numpy(bool)
+    numbers = frame.loc[:, is_float].to_numpy(float).ravel(order="F")
     return numbers, frame.loc[:, ~is_float].to_csv()
 
 
 def _statistics(numbers: np.ndarray) -> list[float]:
     """Return count, sum of absolute values, sum, a sum that knows positions, least, greatest."""
     finite = np.where(np.isfinite(numbers), numbers, 0.0)
-    positions = np.cos(0.7 * np.arange(len(finite)))
+    positions = np.arange(len(finite))
     return [
         len(numbers),
         np.abs(finite).sum(),
         finite.sum(),
-        (finite * positions).sum(),
+        (finite * np.cos(0.7 * positions)).sum(),
         finite.min(),
         finite.max(),
     ]
@@ -366,7 +378,8 @@ def differences(before: Summary, now: Summary, tolerance: float) -> list[str]:
         new = now[name]
         if old.get("text") != new.get("text"):
             lines.append(f"{name}: other texts, ids or counts")
-        problem = _other_numbers(old.get("numbers", []), new.get("numbers", []), tolerance)
+        old_numbers = old.get("numbers", [])
+        problem = _other_numbers(old_numbers, new.get("numbers", []), tolerance)
         if problem:
             lines.append(f"{name}: {problem}")
     return lines
@@ -378,15 +391,14 @@ def _other_numbers(old: list[float], new: list[float], tolerance: float) -> str:
         return "numbers where there were none, or none where there were"
     if not old:
         return ""
-    size = np.abs([*old, *new]).max()
-    if np.abs(np.subtract(old, new)).max() <= tolerance * size:
-        return ""
-    return f"{old} became {new}"
+    size = np.abs([old, new]).max()
+    difference = np.abs(np.subtract(old, new)).max()
+    return "" if difference <= tolerance * size else f"{old} became {new}"
 
 
 def sign(
-    golden: dict[str, Any], samples: Samples, store: Store
-) -> tuple[dict[str, Any], list[str]]:
+    golden: dict[str, Entry], samples: Samples, store: Store
+) -> tuple[dict[str, Entry], list[str]]:
     """Return what to write to golden.yaml, and what refuses the signature of a kind, a line each.
 
     Parameters
@@ -411,19 +423,17 @@ def sign(
     return signed, refusals
 
 
-def _entry_of_today(cells: Samples, store: Store) -> dict[str, Any]:
+def _entry_of_today(cells: Samples, store: Store) -> Entry:
     """Return the entry of a kind in golden.yaml, as today's code computes it."""
     [version] = {cell.VERSION for cell in cells.values()}
-    return {
-        "version": version,
-        "signed": sorted({cell.code for cell in cells.values()}),
-        "samples": {
-            name: summary_of(store[cell], _is_trained(cell)) for name, cell in cells.items()
-        },
-    }
+    samples = {}
+    for name, cell in cells.items():
+        samples[name] = summary_of(store[cell], _is_trained(cell))
+    codes = {cell.code for cell in cells.values()}
+    return {"version": version, "signed": sorted(codes), "samples": samples}
 
 
-def _joined(before: dict[str, Any], today: dict[str, Any]) -> dict[str, Any]:
+def _joined(before: Entry, today: Entry) -> Entry:
     """Return an entry with the code of both signed; what was measured first stays the measure."""
     return {
         "version": before["version"],
@@ -437,7 +447,7 @@ def _is_trained(cell: Cell) -> bool:
     return isinstance(cell, Pretrained) or bool(trained_behind(cell))
 
 
-def _differing(before: dict[str, Summary], today: dict[str, Summary], cells: Samples) -> list[str]:
+def _differing(before: Summaries, today: Summaries, cells: Samples) -> list[str]:
     """Return how the samples of a kind differ from those of golden.yaml, sorted."""
     lines = [f"{name}: the sample is there no more" for name in before.keys() - today.keys()]
     for name in today.keys() & before.keys():
@@ -449,27 +459,38 @@ def _differing(before: dict[str, Summary], today: dict[str, Summary], cells: Sam
 
 def main() -> int:
     """Compute, compare and sign; return 1 where a kind was refused."""
-    golden = yaml.safe_load(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.is_file() else {}
+    golden = {}
+    if GOLDEN.is_file():
+        golden = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         samples = samples_of_all(folder)
         missing = kinds_without_sample(samples)
         if missing:
-            print(f"no sample of {', '.join(missing)}: add one in tools/golden.py", file=sys.stderr)
+            names = ", ".join(missing)
+            print(f"no sample of {names}: add one in tools/golden.py", file=sys.stderr)
             return 1
         store = Store(folder / "outputs" / "cells")
         build_all(store, list(samples.values()))
         signed, refusals = sign(golden, samples, store)
-    write_text(GOLDEN, yaml.safe_dump(signed, sort_keys=True, width=100, allow_unicode=True))
-    for line in refusals:
-        print(f"not signed: {line}", file=sys.stderr)
-    refused = sorted({line.partition(":")[0] for line in refusals})
-    n_signed = len(signed) - len(refused)
-    print(f"{n_signed} of {len(signed)} kinds of result are signed, {len(samples)} samples")
+    text = yaml.safe_dump(signed, sort_keys=True, width=100, allow_unicode=True)
+    write_text(GOLDEN, text)
+    refused = _report(refusals)
+    n_kinds = len(signed)
+    n_signed = n_kinds - len(refused)
+    print(f"{n_signed} of {n_kinds} kinds of result are signed, {len(samples)} samples")
     if refused:
         print(f"Raise VERSION of {', '.join(refused)} if another result is meant.")
-        return 1
-    return 0
+    return 1 if refused else 0
+
+
+def _report(refusals: list[str]) -> list[str]:
+    """Print what refuses a signature, and return the kinds that are not signed."""
+    kinds = set()
+    for line in refusals:
+        print(f"not signed: {line}", file=sys.stderr)
+        kinds.add(line.partition(":")[0])
+    return sorted(kinds)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,18 @@ from random import Random
 
 import yaml
 
-from interextra.world.templates import domain, fill, lines, load, parse, pick
+from interextra.world.templates import below, domain, fill, lines, load, parse, pick
 
 TEXTS_PER_WORLD = 100
 MARK = re.compile(r"[\[\]|,.;:?!()$/{}]")
-_LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")
-
+SOURCE = Path(__file__).with_suffix(".yaml")
+_LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people", "syllables", "endings")
+KIND_OF_SLOT = {
+    "question": "questions",
+    "s1": "statements",
+    "s2": "statements",
+    "s3": "statements",
+}  # in the order in which they are filled
 
 Pools = dict[str, Sequence[str]]  # slot → texts to draw from
 Frames = dict[str, list]  # kind of sentence → parsed frames
@@ -35,34 +41,37 @@ def vocabulary() -> tuple[str, ...]:
     for file in load("common.yaml")["domains"]:
         spec = domain(f"{file}.yaml")
         for row in spec["rows"]:
-            names.update(f"{row['name']} {row['alias']}".lower().split())
+            names.update(row["name"].lower().split(), row["alias"].lower().split())
         texts = [spec["entities"], *spec["tails"], *spec["background"]]
         for attribute in spec["attributes"].values():
             for key, lines_of_key in attribute.items():
                 if key != "group":
                     texts += lines_of_key
         for text in texts:
-            words.update(MARK.sub(" ", text).lower().split())
-    return tuple(sorted(word for word in words - names if word.isalpha() and len(word) > 2))
+            plain = MARK.sub(" ", text).lower()
+            words.update(plain.split())
+    return tuple(word for word in sorted(words - names) if word.isalpha() and len(word) > 2)
 
 
 @cache
 def _material() -> tuple[Pools, Frames]:
     """Return what other.yaml holds, and the words of `mini`."""
-    raw = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    pools: Pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
+    raw = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))
+    pools: Pools = {"w": vocabulary()}
+    for key in _LISTS:
+        pools[key] = raw[key].split()
     for key in ("where", "when"):
         pools[key] = raw[key].split("|")
-    pools["w"] = vocabulary()
     frames = {}
     for kind in ("statements", "questions", "follow"):
-        frames[kind] = [parse(line) for line in lines(raw[kind])]
+        frames[kind] = list(map(parse, lines(raw[kind])))
     return pools, frames
 
 
 def _name(rng: Random, pools: Pools) -> str:
     """Return an invented name, of one word or two."""
-    first = _word(rng, pools, 1 + int(rng.random() * 3))
+    n_syllables = 1 + below(rng, 3)
+    first = _word(rng, pools, n_syllables)
     if rng.random() < 0.3:
         return f"{first} {_word(rng, pools, 2)}"
     return first
@@ -70,8 +79,8 @@ def _name(rng: Random, pools: Pools) -> str:
 
 def _word(rng: Random, pools: Pools, n_syllables: int) -> str:
     """Return an invented word: syllables and an ending."""
-    syllables = [pick(rng, pools["syllables"]) for _ in range(n_syllables)]
-    return "".join(syllables) + pick(rng, pools["endings"])
+    kinds = ["syllables"] * n_syllables + ["endings"]
+    return "".join(pick(rng, pools[kind]) for kind in kinds)
 
 
 class _Slots(dict):
@@ -84,9 +93,10 @@ class _Slots(dict):
 
     def __missing__(self, slot: str) -> str:
         if slot == "num":
-            return str(2 + int(10 ** (self.rng.random() * 4)))
+            logarithm = self.rng.random() * 4
+            return str(2 + int(10**logarithm))
         if slot == "year":
-            return str(1000 + int(self.rng.random() * 1020))
+            return str(1000 + below(self.rng, 1020))
         return pick(self.rng, self.pools[slot])
 
 
@@ -98,13 +108,14 @@ def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
     pools, frames = _material()
     for world in range(n_worlds):
         rng = Random(f"other-{seed}-{world}")
-        names = [_name(rng, pools) for _ in range(TEXTS_PER_WORLD // 4)]
+        n_names = TEXTS_PER_WORLD // 4
+        names = [_name(rng, pools) for _ in range(n_names)]
         for _ in range(TEXTS_PER_WORLD):
-            first = int(rng.random() * len(names))
-            step = 1 + int(rng.random() * (len(names) - 1))
+            first = below(rng, len(names))
+            step = 1 + below(rng, len(names) - 1)
             second = (first + step) % len(names)
             slots = _Slots(rng, pools, x=names[first], y=names[second])
-            slots["question"] = fill(pick(rng, frames["questions"]), rng, slots)
-            for slot in ("s1", "s2", "s3"):
-                slots[slot] = fill(pick(rng, frames["statements"]), rng, slots)
+            for slot, kind in KIND_OF_SLOT.items():
+                frame = pick(rng, frames[kind])
+                slots[slot] = fill(frame, rng, slots)
             yield fill(pick(rng, frames["follow"]), rng, slots)

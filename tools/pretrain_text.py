@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from interextra.world.templates import below, pick
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
@@ -35,20 +37,27 @@ def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
         names = {name.lower() for names in world.facts["entities"] for name in names}
         # longest first: it is what a name that holds another one is replaced by
         longest_first = sorted(names, key=lambda name: (-len(name), name))
-        invented = {}
-        for name in longest_first:
-            invented[name] = " ".join(_invented(draw) for _ in name.split()[:2])
-        pattern = re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})\b")
+        invented = {name: _invented_name(draw, name) for name in longest_first}
+        any_name = "|".join(map(re.escape, longest_first))
+        pattern = re.compile(rf"\b(?:{any_name})\b")
         for _, text in world.passages:
             plain = QUESTION.sub("", text.lower())
-            yield pattern.sub(lambda match, invented=invented: invented[match[1]], plain)
+            yield pattern.sub(lambda match, invented=invented: invented[match[0]], plain)
 
 
-def _invented(draw: Random) -> str:
+def _invented_name(draw: Random, name: str) -> str:
+    """Return an invented name of as many words as another one, but at most two."""
+    n_words = min(2, len(name.split()))
+    return " ".join(_invented_word(draw) for _ in range(n_words))
+
+
+def _invented_word(draw: Random) -> str:
     """Return an invented word of 4 to 8 letters, consonants and vowels in turn."""
-    length = 4 + int(draw.random() * 5)
-    pools = islice(cycle(LETTERS), length)
-    return "".join(pool[int(draw.random() * len(pool))] for pool in pools)
+    length = 4 + below(draw, 5)
+    letters = ""
+    for pool in islice(cycle(LETTERS), length):
+        letters += pick(draw, pool)
+    return letters
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokenizerFast":
@@ -66,13 +75,15 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokeniz
 
     texts = list(texts)
     learner = _wordpiece({})
-    characters = "".join(sorted(set().union(*texts)))
-    letters = sorted(set(learner.normalizer.normalize_str(characters)) - {" "})
+    characters = sorted(set().union(*texts))
+    normalised = learner.normalizer.normalize_str("".join(characters))
+    letters = sorted(set(normalised) - {" "})
     # The trainer numbers letters in the order of a hash table and breaks ties by number. Named in
     # advance, as if they were special, they have fixed numbers.
-    alphabet = [*letters, *(f"##{letter}" for letter in letters)]
+    continued = [f"##{letter}" for letter in letters]
+    fixed = [*SPECIAL, *letters, *continued]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, special_tokens=[*SPECIAL, *alphabet], show_progress=False
+        vocab_size=vocabulary, special_tokens=fixed, show_progress=False
     )
     learner.train_from_iterator(texts, trainer)
     tokenizer = _wordpiece(learner.get_vocab())
@@ -98,13 +109,12 @@ def _wordpiece(vocab: dict[str, int]) -> "Tokenizer":
 
 def token_ids(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> np.ndarray:
     """Return the tokens of texts, int16[n, LENGTH], padded with 0."""
-    ids = np.zeros((len(texts), LENGTH), dtype=np.int16)
+    blocks = []
     for start in range(0, len(texts), 10_000):
         block = list(texts[start : start + 10_000])
-        coded = tokenizer(block, truncation=True, max_length=LENGTH)
-        for row, ids_of_text in enumerate(coded["input_ids"], start):
-            ids[row, : len(ids_of_text)] = ids_of_text
-    return ids
+        coded = tokenizer(block, padding="max_length", truncation=True, max_length=LENGTH)
+        blocks.append(np.array(coded["input_ids"], dtype=np.int16))
+    return np.concatenate(blocks)
 
 
 def repeated_names(
@@ -132,11 +142,14 @@ def _repeated_name(tokenizer: "PreTrainedTokenizerFast", text: str, names: set[s
     """Return the position of the first token of a name that is repeated in a text."""
     coded = tokenizer(text, truncation=True, max_length=LENGTH, return_offsets_mapping=True)
     ids = coded["input_ids"]
-    spans = [word.span() for word in WORD.finditer(text) if word[0].lower() in names]
+    letters_of_names: set[int] = set()
+    for word in WORD.finditer(text):
+        if word[0].lower() in names:
+            letters_of_names.update(range(*word.span()))
     for position, (start, end) in enumerate(coded["offset_mapping"]):
         is_special = start == end
-        is_in_name = any(first <= start and end <= last for first, last in spans)
-        if not is_special and is_in_name and ids.count(ids[position]) > 1:
+        is_repeated = ids.count(ids[position]) > 1
+        if not is_special and is_repeated and letters_of_names.issuperset(range(start, end)):
             return position
     return None
 
@@ -147,5 +160,9 @@ def rare_words(texts: Iterable[str], share: float = 1e-3) -> set[str]:
     In text of other worlds these are the names.
     """
     texts = list(texts)
-    n_texts_with = Counter(word for text in texts for word in set(WORD.findall(text.lower())))
-    return {word for word, n_texts in n_texts_with.items() if n_texts < share * len(texts)}
+    most = share * len(texts)
+    n_texts_with: Counter[str] = Counter()
+    for text in texts:
+        words = WORD.findall(text.lower())
+        n_texts_with.update(set(words))
+    return {word for word, n_texts in n_texts_with.items() if n_texts < most}

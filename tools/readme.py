@@ -7,7 +7,7 @@ again whose output the README shows; it takes two minutes.
 
 import inspect
 import io
-import json
+import math
 import re
 import shutil
 import sys
@@ -30,12 +30,14 @@ from interextra.claims.wording import DATA, conclusion, data_name, page, publish
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
+from interextra.store.files import read_json
 from interextra.world.generate import generate_mini
 
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"
+MISMATCH = "development/03_resttest/tables/mismatch.csv"
 SOURCES = {
     "zhan": "Zhan et al.",
     "lupart": "Lupart et al.",
@@ -134,7 +136,11 @@ def answers(reference: Path) -> Answers:
 
 def _rows_of(claim: Claim, committed: Answers) -> dict[str, Row]:
     """Return data set → row of a claim, where it has one."""
-    return {data: rows[claim.name] for data, rows in committed.items() if claim.name in rows}
+    rows_of_claim = {}
+    for data, rows in committed.items():
+        if claim.name in rows:
+            rows_of_claim[data] = rows[claim.name]
+    return rows_of_claim
 
 
 def losses(reference: Path) -> pd.DataFrame:
@@ -151,27 +157,13 @@ def losses(reference: Path) -> pd.DataFrame:
     rows = []
     for label, name in written("losses").items():
         claim = stated()[name]
-        rows.append(
-            {
-                "system": label,
-                "data": "published",
-                "excluded": False,
-                "published": claim.published,
-            }
-        )
+        nothing = [math.nan, math.nan, math.nan]
+        rows.append([label, "published", *nothing, False, claim.published])
         for data, row in _rows_of(claim, committed).items():
-            rows.append(
-                {
-                    "system": label,
-                    "data": data_name(data, claim),
-                    "change": row["estimate"],
-                    "low": row["low"],
-                    "high": row["high"],
-                    "excluded": _is_excluded(row),
-                }
-            )
-    frame = pd.DataFrame(rows, columns=FIGURE_COLUMNS)
-    return frame.astype(dict.fromkeys(("change", "low", "high", "published"), float))
+            effect = [row["estimate"], row["low"], row["high"]]
+            is_excluded = _is_excluded(row)
+            rows.append([label, data_name(data, claim), *effect, is_excluded, math.nan])
+    return pd.DataFrame(rows, columns=FIGURE_COLUMNS)
 
 
 def _is_excluded(row: Row) -> bool:
@@ -185,27 +177,29 @@ def draw(reference: Path, path: Path) -> None:
     figures.style()
     figure = figures.forest(frame, "system", "change", LABEL, hue="data", percent=True)
     _merge_legends(figure)
-    figure.savefig(path, metadata={"Software": None, "Description": shown_in(frame)})
+    metadata = {"Software": None, "Description": shown_in(frame)}
+    figure.savefig(path, metadata=metadata)
 
 
 def _merge_legends(figure: Figure) -> None:
     """Put one legend in the place of a forest's two, in which what is published stands twice."""
     colours, marks = figure.legends
     # of two with one name the diamond, which is among the marks
-    handles = {
-        handle.get_label(): handle for handle in [*colours.legend_handles, *marks.legend_handles]
-    }
-    del handles["estimate, 95 % interval"]
-    colours.remove()
-    marks.remove()
-    legend = figure.legend(
-        handles=list(handles.values()), loc="upper center", ncols=2, borderaxespad=0
-    )
+    by_name = {}
+    for part in (colours, marks):
+        for handle in part.legend_handles:
+            by_name[handle.get_label()] = handle
+        part.remove()
+    del by_name["estimate, 95 % interval"]
+    handles = list(by_name.values())
+    legend = figure.legend(handles=handles, loc="upper center", ncols=2, borderaxespad=0)
     engine = figure.get_layout_engine()
+    share_of_panel = engine.get()["rect"][3]
     legend_inches = legend.get_window_extent().height / figure.dpi
-    panel_inches = figure.get_figheight() * engine.get()["rect"][3]
-    figure.set_figheight(panel_inches + legend_inches)
-    engine.set(rect=(0, 0, 1, panel_inches / (panel_inches + legend_inches)))
+    panel_inches = figure.get_figheight() * share_of_panel
+    height = panel_inches + legend_inches
+    figure.set_figheight(height)
+    engine.set(rect=(0, 0, 1, panel_inches / height))
 
 
 def shown_in(frame: pd.DataFrame) -> str:
@@ -222,10 +216,10 @@ def sample(root: Path) -> str:
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
         split_folder = f"{folder}/split"
         runs = f"{root / SAMPLE}/{{part}}.{{seed}}.csv"
-        split = ["split", "restrain", *DESIGN, "--out", split_folder]
-        regimes = ["regimes", "--split", split_folder, "--out", f"{folder}/regimes", "--runs", runs]
-        codes = [cli.main(split), cli.main(regimes)]
-    if any(codes):
+        out = f"{folder}/regimes"
+        code = cli.main(["split", "restrain", *DESIGN, "--out", split_folder])
+        code = code or cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
+    if code:
         raise InputError(
             "the sample of the README cannot be made: run `python -m tools.readme sample`"
         )
@@ -233,8 +227,10 @@ def sample(root: Path) -> str:
     for line in printed.getvalue().splitlines():
         if folder not in line:
             lines += textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
-    command = f"$ .venv/bin/interextra probe -m {MODEL} {' '.join(DESIGN)}"
-    return "\n".join(["```console", command, *lines, "```"]).replace("\n\n```", "\n```")
+    design = " ".join(DESIGN)
+    command = f"$ .venv/bin/interextra probe -m {MODEL} {design}"
+    output = "\n".join(lines).removesuffix("\n")
+    return f"```console\n{command}\n{output}\n```"
 
 
 def measure_sample(root: Path) -> None:
@@ -243,13 +239,14 @@ def measure_sample(root: Path) -> None:
         if cli.main(["probe", "-m", MODEL, *DESIGN, "--output-folder", folder]):
             raise InputError("the command of the README failed; see above")
         values = pd.read_csv(f"{folder}/values.csv", dtype={"qid": str})
-        manifest = json.loads(Path(folder, "split", "manifest.json").read_text(encoding="utf-8"))
-    shutil.rmtree(root / SAMPLE, ignore_errors=True)
-    (root / SAMPLE).mkdir(parents=True)
+        manifest = read_json(f"{folder}/split/manifest.json")
+    part_of_regime = {part.partition("-")[0]: part for part in manifest["sets"]}
+    target = root / SAMPLE
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     for name, values_of_run in values.groupby("name"):
         regime, seed = name.split(", training ")
-        [part] = [part for part in manifest["sets"] if part.startswith(f"{regime}-")]
-        path = root / SAMPLE / f"{part}.{seed}.csv"
+        path = target / f"{part_of_regime[regime]}.{seed}.csv"
         values_of_run.assign(name="model").to_csv(path, index=False)
 
 
@@ -269,7 +266,8 @@ def written(part: str) -> dict[str, str]:
         claim_names = texts.values()
     unknown = [name for name in claim_names if name not in stated()]
     if unknown:
-        raise InputError(f"{WRITTEN.name}, {part}: no claim {offenders(unknown)} in claims.yaml")
+        where = f"{WRITTEN.name}, {part}"
+        raise InputError(f"{where}: no claim {offenders(unknown)} in claims.yaml")
     return texts
 
 
@@ -277,14 +275,13 @@ def _figure(reference: Path) -> str:
     """Return the figure, described for those who do not see it."""
     frame = losses(reference)
     changes = frame["change"].fillna(frame["published"])
-    frame["percent"] = (100 * changes).round().astype(int)
+    percents = (100 * changes).round().astype(int)
+    frame["percent"] = percents.map("{:+}".format)
     table = frame.pivot(index="system", columns="data", values="percent")
-    table = table.loc[frame["system"].unique(), frame["data"].unique()]
-    descriptions = []
-    for system, *percents in table.itertuples():
-        numbers = ", ".join(f"{percent:+.0f}" for percent in percents)
-        descriptions.append(f"{system}: {numbers}")
-    alt = f"Relative changes in percent ({', '.join(table)}). {'; '.join(descriptions)}."
+    data_sets = frame["data"].unique()
+    lines = table[data_sets].agg(", ".join, axis=1)
+    systems = "; ".join(f"{system}: {lines[system]}" for system in frame["system"].unique())
+    alt = f"Relative changes in percent ({', '.join(data_sets)}). {systems}."
     return _paragraph(f'<img src="{FIGURE}" width="600" alt="{escape(alt)}">')
 
 
@@ -297,10 +294,11 @@ def _findings(reference: Path) -> str:
         rows = _rows_of(claim, committed)
         outcome = conclusion(claim, rows).capitalize()
         finding = f"{claim.sentence} **{outcome}** ({_number(claim)})"
-        estimates = [_estimate(claim, data, rows.get(data)) for data in DATA]
+        on_real_data = _estimate(claim, "MedQuAD", rows)
         if "MedQuAD" in rows:
-            estimates[0] = f"{data_name('MedQuAD', claim)}: {estimates[0]}"
-        lines.append(_line([finding, published(claim), *estimates, caveat]))
+            on_real_data = f"{data_name('MedQuAD', claim)}: {on_real_data}"
+        in_worlds = _estimate(claim, "worlds", rows)
+        lines.append(_line([finding, published(claim), on_real_data, in_worlds, caveat]))
     return "\n".join(lines)
 
 
@@ -309,8 +307,8 @@ def _notebooks(reference: Path) -> str:
     lines = _heading("notebook", "question", "reproduces")
     reproduces = written("notebooks")
     for path in notebooks(reference.parents[1]):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        question = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        first_cell = read_json(path)["cells"][0]
+        question = "".join(first_cell["source"]).splitlines()[0].lstrip("# ")
         number = path.stem[:2]
         link = f"[{number}](notebooks/{path.name})"
         lines.append(_line([link, question, reproduces[number]]))
@@ -325,8 +323,9 @@ def _primary(committed: Answers) -> str:
     lines = _heading("claim", "published", *WHERE.values(), "conclusion")
     for claim in _primary_claims():
         rows = _rows_of(claim, committed)
-        cells = [_cell(claim, data, rows.get(data)) for data in committed]
-        sentence = f"{claim.sentence} ({SOURCES[claim.paper]}, {_number(claim)})"
+        source = f"{SOURCES[claim.paper]}, {_number(claim)}"
+        sentence = f"{claim.sentence} ({source})"
+        cells = [_cell(claim, data, rows) for data in committed]
         lines.append(_line([sentence, published(claim), *cells, conclusion(claim, rows)]))
     return "\n".join(lines)
 
@@ -340,13 +339,12 @@ def _claims(reference: Path) -> str:
         if table.empty:
             continue
         evaluated.update(table["claim"])
-        lines = [_line(table.columns), _line(["---"] * table.shape[1])]
-        lines += [_line(cells) for cells in table.itertuples(index=False)]
-        sections.append(f"### {notebook}\n\n" + "\n".join(lines))
+        ruled = [table.columns, ["---"] * len(table.columns), *table.itertuples(index=False)]
+        sections.append("\n".join([f"### {notebook}", "", *map(_line, ruled)]))
     others = [claim for claim in stated().values() if claim.sentence not in evaluated]
     if others:
         heading = "### Claims that no committed run evaluates"
-        sections.append(f"{heading}\n\n" + "\n".join(map(_item, others)))
+        sections.append("\n".join([heading, "", *map(_item, others)]))
     return "\n\n".join(sections)
 
 
@@ -378,41 +376,39 @@ def _item(claim: Claim) -> str:
 
 def _heading(*columns: str) -> list[str]:
     """Return the first two lines of a table in Markdown."""
-    return [_line(columns), f"|{'---|' * len(columns)}"]
+    rule = "---|" * len(columns)
+    return [_line(columns), f"|{rule}"]
 
 
-def _line(cells: Sequence[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     """Return a line of a table in Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(claim: Claim, data: str, row: Row | None) -> str:
+def _cell(claim: Claim, data: str, rows: Mapping[str, Row]) -> str:
     """Return estimate, interval and verdict of a claim on a data set, marked where known."""
-    if row is None:
+    if data not in rows:
         return NONE
-    parts = [row["verdict"]]
+    row = rows[data]
+    parts = [row["verdict"]] if row["verdict"] else []
     if row["size"]:
         parts.append(WITHIN)
     if _is_excluded(row):
         parts.append("gate")
-    return f"{_estimate(claim, data, row)} {', '.join(filter(None, parts))}"
+    verdict = ", ".join(parts)
+    return f"{_estimate(claim, data, rows)} {verdict}"
 
 
-def _estimate(claim: Claim, data: str, row: Row | None) -> str:
+def _estimate(claim: Claim, data: str, rows: Mapping[str, Row]) -> str:
     """Return estimate and interval of a claim on a data set, marked where known before."""
-    if row is None:
+    if data not in rows:
         return NONE
-    estimate = _unbroken(spelled(row["estimate"], row["low"], row["high"], claim.unit))
+    row = rows[data]
+    estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
+    # a narrow column breaks it only before the interval
+    estimate = estimate.replace(" ", NO_BREAK).replace(f"{NO_BREAK}[", " [")
     population = data if data == "worlds" else data_name(data, claim)
-    if population in claim.known:
-        return estimate + KNOWN
-    return estimate
-
-
-def _unbroken(estimate: str) -> str:
-    """Return it with spaces at which a narrow column breaks only before the interval."""
-    value, bracket, interval = estimate.partition(" [")
-    return value.replace(" ", NO_BREAK) + bracket + interval.replace(" ", NO_BREAK)
+    return estimate + KNOWN if population in claim.known else estimate
 
 
 def _counts(reference: Path, committed: Answers) -> str:
@@ -421,13 +417,14 @@ def _counts(reference: Path, committed: Answers) -> str:
     Beside them stand comparisons with an interval and without a verdict.
     """
     primary = _primary_claims()
-    decided = []
+    shares = []
     for data, rows in committed.items():
-        verdicts = [rows[claim.name]["verdict"] for claim in primary if claim.name in rows]
-        n_decided = verdicts.count("holds") + verdicts.count("contradicted")
-        decided.append(f"{n_decided} of {len(verdicts)} on {WHERE[data]}")
+        evaluated = [rows[claim.name] for claim in primary if claim.name in rows]
+        n_decided = sum(row["verdict"] in ("holds", "contradicted") for row in evaluated)
+        shares.append(f"{n_decided} of {len(evaluated)} on {WHERE[data]}")
+    decided = " and ".join(shares)
     return _paragraph(
-        f"The kit states {len(primary)} primary claims. It decides {' and '.join(decided)}; "
+        f"The kit states {len(primary)} primary claims. It decides {decided}; "
         f"the others are undecided. The same data sets give {_n_exploratory(reference):,} "
         "exploratory estimates, with individual 95 % intervals and no verdict."
     )
@@ -441,7 +438,7 @@ def _n_exploratory(reference: Path) -> int:
             if path.stem == "claims":
                 continue
             table = pd.read_csv(path)
-            if "low" in table and "high" in table:
+            if {"low", "high"}.issubset(table):
                 n_rows += len(table)
     return n_rows
 
@@ -464,22 +461,24 @@ def _gates() -> str:
 def _readings(reference: Path) -> str:
     """Return Table 3 of Zhan et al. in both readings: as the script counts, and as it says."""
     folder = reference / "small" / OVERLAP
-    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    share = metrics["share_of_training_queries_with_labels"]
+    metrics = read_json(folder / "metrics.json")
+    labelled = 100 * metrics["share_of_training_queries_with_labels"]
     table = pd.read_csv(folder / "tables" / "label_overlap.csv")
-    table = table[table["relevance_threshold"] == 1].set_index("test_set")
-    caption = table[table["min_shared"] == 1].loc[["dl19", "dl20"]]
-    script = table[table["min_shared"] == 2].loc[["dl19", "dl20"]]
-    printed = script["published_percent"]
-    n_queries = " and ".join(map(str, script["n_queries"]))
+    table = table[table["relevance_threshold"] == 1]
+    table = table.set_index(["min_shared", "test_set"])
+    years = ["dl19", "dl20"]
+    caption = table.loc[1].loc[years, "percent"]
+    script = table.loc[2].loc[years, "percent"]
+    printed = table.loc[2].loc[years, "published_percent"]
+    n_queries = table.loc[2].loc[years, "n_queries"].astype(str)
     return _paragraph(
         f"Zhan et al. report that {_percents(printed)} of the DL 2019 and DL 2020 queries share "
-        f"relevant passages with training queries. We find {_percents(script['percent'])} with "
+        f"relevant passages with training queries. We find {_percents(script)} with "
         "two shared passages or more, as the released script counts, and "
-        f"{_percents(caption['percent'])} with one, as the caption says: "
-        f"{_nearer_reading(script['percent'], caption['percent'], printed)}. These are shares of "
-        f"{n_queries} queries and lower bounds, since we have the labels of {100 * share:.0f} % "
-        "of the training queries (01)."
+        f"{_percents(caption)} with one, as the caption says: "
+        f"{_nearer_reading(script, caption, printed)}. These are shares of "
+        f"{' and '.join(n_queries)} queries and lower bounds, since we have the labels of "
+        f"{labelled:.0f} % of the training queries (01)."
     )
 
 
@@ -491,7 +490,8 @@ def _percents(shares: pd.Series) -> str:
 
 def _nearer_reading(script: pd.Series, caption: pd.Series, printed: pd.Series) -> str:
     """Return which count is nearer to what is published, over two years."""
-    is_script_nearer = (script - printed).abs() < (caption - printed).abs()
+    from_caption = (caption - printed).abs()
+    is_script_nearer = (script - printed).abs() < from_caption
     if is_script_nearer.all():
         return "the script's count is nearer"
     if is_script_nearer.any():
@@ -504,7 +504,8 @@ def _exposure(reference: Path, committed: Answers) -> str:
     tables = reference / "small" / EXPOSURE / "tables"
     negatives = pd.read_csv(tables / "exposed_negatives.csv")
     random = negatives.query("negatives == 'random' and negative_passages == 'all'")
-    on_ms_marco = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
+    exposed = 100 * random["exposed_negatives"].mean()
+    on_ms_marco = 100 * pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
     in_worlds = committed["worlds"]
     by_kind = ""
     if _holds("exposure-kind", in_worlds) and _holds("exposure-other-kinds", in_worlds):
@@ -513,11 +514,11 @@ def _exposure(reference: Path, committed: Answers) -> str:
             "other kinds do not. "
         )
     return _paragraph(
-        f"On MedQuAD {100 * random['exposed_negatives'].mean():.0f} % of the random negatives are "
+        f"On MedQuAD {exposed:.0f} % of the random negatives are "
         "exposed: relevant to a query outside the training set and to none inside (09). "
         f"{by_kind}How many passages of a held-out kind MS MARCO has is not known. With a fifth "
-        f"of its queries held out, judged answers alone are {100 * on_ms_marco[0]:.1f} % of the "
-        f"random negatives and up to {100 * on_ms_marco.max():.1f} % of BM25's."
+        f"of its queries held out, judged answers alone are {on_ms_marco[0]:.1f} % of the "
+        f"random negatives and up to {on_ms_marco.max():.1f} % of BM25's."
     )
 
 
@@ -528,17 +529,17 @@ def _holds(name: str, rows: Mapping[str, Row]) -> bool:
 
 def _mismatch(reference: Path) -> str:
     """Return what dense retrieval loses in the development worlds, by their mismatch."""
-    table = pd.read_csv(reference / "development" / "03_resttest" / "tables" / "mismatch.csv")
-    dense = table[table["model"] == "DR (base)"]
-    bm25 = table[table["model"] == "BM25"]
+    table = pd.read_csv(reference / MISMATCH)
     reported = inspect.signature(generate_mini).parameters["mismatch"].default
     lines = _heading("mismatch", "dense retrieval", "BM25")
-    for dense_row, bm25_row in zip(dense.itertuples(), bm25.itertuples(), strict=True):
-        label = str(dense_row.mismatch)
-        if dense_row.mismatch == reported:
-            label += ", as in the reported worlds"
-        changes = [spelled(row.delta, row.low, row.high) for row in (dense_row, bm25_row)]
-        lines.append(_line([label, *changes]))
+    for mismatch, rows in table.set_index("model").groupby("mismatch", sort=False):
+        cells = [str(mismatch)]
+        if mismatch == reported:
+            cells[0] += ", as in the reported worlds"
+        for system in ("DR (base)", "BM25"):
+            row = rows.loc[system]
+            cells.append(spelled(row["delta"], row["low"], row["high"]))
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 
@@ -555,12 +556,12 @@ def main(arguments: Sequence[str]) -> None:
     reference = root / "outputs" / "reference"
     draw(reference, root / FIGURE)
     blocks_of_page = {
-        "README.md": readme(reference) | {"sample": sample(root)},
-        "RESULTS.md": results(reference),
+        root / "README.md": readme(reference) | {"sample": sample(root)},
+        root / "RESULTS.md": results(reference),
     }
-    for name, blocks in blocks_of_page.items():
-        text = (root / name).read_text(encoding="utf-8")
-        (root / name).write_text(filled(text, blocks), encoding="utf-8")
+    for page_path, blocks in blocks_of_page.items():
+        text = page_path.read_text(encoding="utf-8")
+        page_path.write_text(filled(text, blocks), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 
 import argparse
 import fnmatch
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from interextra.site.worlds import planned
 from interextra.store import provenance
 from interextra.store.cells import Cell
 from interextra.store.errors import InputError, offenders
+from interextra.store.files import read_json
 from interextra.store.folders import NOTES, Store
 from tools.verify import MEASURED, WITHHELD
 
@@ -52,11 +52,10 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
     executed = planned(root, profile, only, from_reference=from_reference)
     stale = [cell.name for cell in executed if not store.valid(cell)]
     if stale:
-        command = f"interextra run --profile {profile}"
-        if from_reference:
-            command += " --from-reference"
+        suffix = " --from-reference" if from_reference else ""
         raise InputError(
-            f"{offenders(stale)}: not executed with today's code and collections; {command}"
+            f"{offenders(stale)}: not executed with today's code and collections; "
+            f"interextra run --profile {profile}{suffix}"
         )
     withheld = WITHHELD.get(profile, ())
     for cell in executed:
@@ -64,19 +63,19 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
         into = target / cell.name
         if from_reference:
             _keep_provenance(into)
-        else:
-            shutil.rmtree(into, ignore_errors=True)
+            _copy_shown(store[cell], into, withheld)
+            continue
+        shutil.rmtree(into, ignore_errors=True)
         _copy_shown(store[cell], into, withheld)
-        if not from_reference:
-            for place, notebook in cell.by_place.items():
-                pack(store[notebook], notebook.plan, store, into / place)
+        for place, notebook in cell.by_place.items():
+            pack(store[notebook], notebook.plan, store, into / place)
     return target
 
 
 def _refuse_changed_tree(cell: Cell, store: Store) -> None:
     """Refuse a notebook that was executed from a tree with changes."""
-    text = (store[cell] / "provenance.json").read_text(encoding="utf-8")
-    if "+changes" in json.loads(text)["implementation"]["source"]["commit"]:
+    record = read_json(store[cell] / "provenance.json")
+    if "+changes" in record["implementation"]["source"]["commit"]:
         raise InputError(
             f"{cell.name} was executed from a tree with changes: remove its cell {cell.key}, "
             "run again"
@@ -91,7 +90,8 @@ def _keep_provenance(folder: Path) -> None:
 
 def _copy_shown(folder: Path, into: Path, withheld: Collection[str]) -> None:
     """Copy tables, figures and notes of an executed notebook, without vector graphics."""
-    left_out = shutil.ignore_patterns("*.svg", "*.pdf", *(f"{name}.*" for name in withheld))
+    withheld_files = [f"{name}.*" for name in withheld]
+    left_out = shutil.ignore_patterns("*.svg", "*.pdf", *withheld_files)
     for part in ("tables", "figures"):
         shutil.rmtree(into / part, ignore_errors=True)
         if (folder / part).is_dir():  # worlds has no figures
@@ -116,9 +116,10 @@ def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
     shutil.copytree(folder / VALUES, into / VALUES)
     contents = {}
     for cell in cells:
-        contents[f"{cell.identity}/"] = b""
+        place = f"{cell.identity}/"
+        contents[place] = b""
         for name, path in _travelling(cell, store[cell]):
-            contents[f"{cell.identity}/{name}"] = path.read_bytes()
+            contents[place + name] = path.read_bytes()
     with zipfile.ZipFile(into / CELLS, "w") as archive:
         for name, content in sorted(contents.items()):
             member = zipfile.ZipInfo(name)  # without a date: the same bytes each time
@@ -131,8 +132,8 @@ def _travelling(cell: Cell, folder: Path) -> Iterator[tuple[str, Path]]:
         if not path.is_file():
             continue
         name = path.relative_to(folder).as_posix()
-        is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels)
-        if is_named and (name not in NOTES or name in cell.travels):
+        matching = [pattern for pattern in cell.travels if fnmatch.fnmatch(name, pattern)]
+        if name in matching or (matching and name not in NOTES):
             yield name, path
 
 

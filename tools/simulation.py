@@ -7,16 +7,16 @@ value given; the lead over BM25 is measured on queries of its own. What judges t
 the committed results: `judgement.over_worlds`, and `judgement.concluded` on one data set.
 
 `few_units`: how often the interval of an effect misses it, by the number of queries that are
-resampled.
+resampled. `python -m tools.simulation` prints both tables.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator, default_rng
 from scipy import stats
 
 from interextra.claims.claim import Claim, answered, of_notebook
@@ -27,6 +27,7 @@ from interextra.stats.effects import KINDS, effects
 
 NOTEBOOK = "05_architecture_comparison"
 N_WORLDS = 14
+DEGREES = N_WORLDS - 1  # of freedom
 # of each world
 N_QUERIES = 400
 N_ENTITIES = 80
@@ -34,7 +35,8 @@ N_TRAININGS = 5  # of each system on one data set, as many as ReSTTest has folds
 FOUND = 0.6  # share of the queries whose passage is among the first ten, in domain
 SPREAD = {"world": 0.025, "effect": 0.02, "training": 0.02, "entity": 0.2}  # standard deviations
 UNIFORM = 1.7  # a uniform draw between this below 0 and this above has a deviation of 1
-RANKS = 0.5 ** np.arange(1, 11) / (1 - 0.5**10)  # of the passage, where it is found
+RANKS = np.arange(1, 11)  # of the passage, where it is found
+SHARES = 0.5**RANKS / (1 - 0.5**10)  # of these ranks
 PAIRED = 0.85  # share of the queries that are as easy on one side as on the other
 LEAD = 0.05  # over BM25, of systems that beat it
 DECIDED = ("holds", "contradicted")
@@ -66,7 +68,7 @@ class Rate(NamedTuple):
     should_be: str
 
 
-def reciprocal_ranks(draw: np.random.Generator, chances: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(draw: Generator, chances: np.ndarray) -> np.ndarray:
     """Return RR@10 of queries whose passage is found with these chances, paired along axis -2.
 
     Both sides of a pair share the rank of a query, and mostly whether it is found.
@@ -80,18 +82,20 @@ def reciprocal_ranks(draw: np.random.Generator, chances: np.ndarray) -> np.ndarr
     -------
     float[..., 2, n_queries]
     """
-    shared = (*chances.shape[:-2], 1, chances.shape[-1])
-    is_paired = draw.random(shared) < PAIRED
-    luck = np.where(is_paired, draw.random(shared), draw.random(chances.shape))
-    return (luck < chances) / _ranks(draw, shared)
+    shape_of_pairs = chances[..., :1, :].shape
+    is_paired = draw.random(shape_of_pairs) < PAIRED
+    shared_luck = draw.random(shape_of_pairs)
+    luck = np.where(is_paired, shared_luck, draw.random(chances.shape))
+    return (luck < chances) / _ranks(draw, shape_of_pairs)
 
 
-def _ranks(draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Return ranks from 1 to 10, distributed as RANKS says."""
-    return np.searchsorted(np.cumsum(RANKS)[:-1], draw.random(shape)) + 1
+def _ranks(draw: Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return random ranks, distributed as SHARES says."""
+    bounds = np.cumsum(SHARES)[:-1]
+    return np.searchsorted(bounds, draw.random(shape)) + 1
 
 
-def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> Measured:
+def notebook(draw: Generator, true: np.ndarray, lead: float) -> Measured:
     """Return what a notebook measures whose effects and lead are truly these.
 
     The bias of a ratio is what resampling its entities finds of it, here to the second order.
@@ -103,32 +107,41 @@ def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> Measur
     lead : over BM25, of RR@10.
     """
     n_claims = len(true)
-    ease_of_world = 1 + SPREAD["world"] * draw.standard_normal((N_WORLDS, 1, 1))
-    true_in_world = true + SPREAD["effect"] * draw.standard_normal((N_WORLDS, n_claims))
-    ease_of_entity = 1 + SPREAD["entity"] * draw.uniform(
-        -UNIFORM, UNIFORM, (N_WORLDS, 1, 1, N_ENTITIES)
-    )
+    ease_of_world = _ease(draw, "world", (N_WORLDS, 1, 1))
+    effects_in_worlds = SPREAD["effect"] * draw.standard_normal((N_WORLDS, n_claims))
+    ease_of_entity = _ease_of_entities(draw, (N_WORLDS, 1, 1, N_ENTITIES))
     # The noise of trainings in a denominator raises the expected relative change by its variance:
     # taken out again.
-    out_of_domain = (1 + true_in_world) / (1 + SPREAD["training"] ** 2)
-    sides = np.stack([np.ones_like(true_in_world), out_of_domain], axis=-1)
+    bias_of_trainings = 1 + SPREAD["training"] ** 2
+    out_of_domain = (1 + (true + effects_in_worlds)) / bias_of_trainings
+    sides = np.stack([np.ones_like(out_of_domain), out_of_domain], axis=-1)
     sums = _sums_by_entity(draw, sides, ease_of_world, ease_of_entity)
-    means = sums.mean(axis=-1)
-    estimates = means[..., 1] / means[..., 0] - 1
-    systems = np.broadcast_to(_model_and_bm25(lead), sides.shape)
-    means = _sums_by_entity(draw, systems, ease_of_world, ease_of_entity).sum(axis=-1) / N_QUERIES
-    leads = means[..., 0] - means[..., 1]
-    return Measured(estimates, _biases(sums), leads)
+    inside, outside = _sides(sums.mean(axis=-1))
+    # the model and BM25, whose RR@10 is lower by the lead
+    mean_in_domain = FOUND * (SHARES / RANKS).sum()
+    systems = np.broadcast_to([1.0, 1 - lead / mean_in_domain], sides.shape)
+    sums_of_systems = _sums_by_entity(draw, systems, ease_of_world, ease_of_entity)
+    model, bm25 = _sides(sums_of_systems.sum(axis=-1) / N_QUERIES)
+    return Measured(outside / inside - 1, _biases(sums), model - bm25)
 
 
-def _model_and_bm25(lead: float) -> np.ndarray:
-    """Return the factors of a model and of BM25, so that RR@10 of the model is higher by `lead`."""
-    mean_in_domain = FOUND * (RANKS / np.arange(1, 11)).sum()
-    return np.array([1.0, 1 - lead / mean_in_domain])
+def _ease(draw: Generator, source: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return factors of chances around 1, with the deviation of a source in SPREAD."""
+    return 1 + SPREAD[source] * draw.standard_normal(shape)
+
+
+def _ease_of_entities(draw: Generator, shape: int | tuple[int, ...]) -> np.ndarray:
+    """Return factors of chances, uniform around 1, with a deviation of SPREAD."""
+    return 1 + SPREAD["entity"] * draw.uniform(-UNIFORM, UNIFORM, shape)
+
+
+def _sides(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of both sides, which are along the last axis."""
+    return values[..., 0], values[..., 1]
 
 
 def _sums_by_entity(
-    draw: np.random.Generator,
+    draw: Generator,
     factor: np.ndarray,
     ease_of_world: np.ndarray,
     ease_of_entity: np.ndarray,
@@ -138,25 +151,23 @@ def _sums_by_entity(
     The chance of a query is of its training (with the `factor` of a side, float[n_worlds, n_claims,
     2]), its world and its entity.
     """
-    noise = draw.standard_normal(factor.shape)
-    trained = factor * ease_of_world * (1 + SPREAD["training"] * noise)
+    trained = factor * ease_of_world * _ease(draw, "training", factor.shape)
     entity = draw.integers(0, N_ENTITIES, N_QUERIES)  # of each query
     chances = FOUND * trained[..., None] * ease_of_entity[..., entity]
     values = reciprocal_ranks(draw, np.clip(chances, 0, 1))
-    return values @ (entity[:, None] == np.arange(N_ENTITIES))
+    is_of_entity = entity[:, None] == np.arange(N_ENTITIES)
+    return values @ is_of_entity
 
 
 def _biases(sums: np.ndarray) -> np.ndarray:
     """Return the biases of the ratios of two sides, from their sums by entity."""
-    means = sums.mean(axis=-1)
-    inside = means[..., 0]
-    out = means[..., 1]
+    inside, outside = _sides(sums.mean(axis=-1))
     deviations = sums - sums.mean(axis=-1, keepdims=True)
-    # covariances of each side with the first
-    covariances = (deviations * deviations[..., :1, :]).mean(axis=-1) / N_ENTITIES
-    relative_variance = covariances[..., 0] / inside**2
-    relative_covariance = covariances[..., 1] / (inside * out)
-    return out / inside * (relative_variance - relative_covariance)
+    products = deviations * deviations[..., :1, :]
+    variance, covariance = _sides(products.mean(axis=-1) / N_ENTITIES)
+    relative_variance = variance / inside**2
+    relative_covariance = covariance / (inside * outside)
+    return outside / inside * (relative_variance - relative_covariance)
 
 
 def judged(
@@ -166,19 +177,17 @@ def judged(
 
     `true` and `lead` are those of `notebook`.
     """
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     names = [claim.name for claim in claims]
     tables = []
     for number in range(n):
         measured = notebook(draw, true, lead)
         worlds = []
-        for estimates, biases in zip(measured.estimates, measured.biases, strict=True):
+        gates = []
+        for estimates, biases, leads in zip(*measured, strict=True):
             columns = {"claim": names, "estimate": estimates, "bias": biases}
             worlds.append(pd.DataFrame(columns).assign(n_queries=N_QUERIES))
-        gates = [
-            pd.DataFrame({"claim": names, "system": names, "lead": leads})
-            for leads in measured.leads
-        ]
+            gates.append(pd.DataFrame({"claim": names, "system": names, "lead": leads}))
         tables.append(over_worlds(worlds, gates).assign(notebook=number))
     return pd.concat(tables, ignore_index=True)
 
@@ -198,32 +207,36 @@ def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
     DataFrame[what, share, should_be]
     """
     claims = [claim for claim in of_notebook(NOTEBOOK) if not claim.secondary]
-    direction = np.array([1.0 if claim.asks == "above" else -1.0 for claim in claims])
-    margins = np.array([claim.margin for claim in claims])
-
-    sizes = np.abs([claim.published for claim in claims])
-
-    without_effect = judged(claims, 0 * direction, LEAD, n, seed)
+    directions = np.array([1.0 if claim.asks == "above" else -1.0 for claim in claims])
+    at_margin = directions * [claim.margin for claim in claims]
+    published = directions * np.abs([claim.published for claim in claims])
+    without_effect = judged(claims, 0 * directions, LEAD, n, seed)
+    without_lead = judged(claims, published, 0.0, n, seed + 2)
+    with_lead = judged(claims, published, LEAD, n, seed + 3)
+    resolution = with_lead.groupby("claim")["resolution"].mean()
+    detectable = directions * resolution[[claim.name for claim in claims]].to_numpy()
     wrong = _share_wrong(without_effect, claims)
-    rows = [Rate("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05")]
-    rows += _rates_within(judged(claims, direction * margins, LEAD, n * more, seed + 1))
-    rows.append(_rate_decided(judged(claims, direction * sizes, 0.0, n, seed + 2)))
-
-    published = judged(claims, direction * sizes, LEAD, n, seed + 3)
-    rows += _rates_found("published effect", published, claims, sizes)
-    resolution = published.groupby("claim")["resolution"].mean()
-    resolvable = resolution[[claim.name for claim in claims]].to_numpy()
-    detectable = judged(claims, direction * resolvable, LEAD, n, seed + 3)
-    what = "effect that is said to be found with 0.80"
-    rows += _rates_found(what, detectable, claims, resolvable)
-    return pd.DataFrame(rows)
+    table = [
+        Rate("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"),
+        *_rates_within(judged(claims, at_margin, LEAD, n * more, seed + 1)),
+        _rate_decided(without_lead),
+        *_rates_found("published effect", with_lead, claims, published),
+        *_rates_found(
+            "effect that is said to be found with 0.80",
+            judged(claims, detectable, LEAD, n, seed + 3),
+            claims,
+            detectable,
+        ),
+    ]
+    return pd.DataFrame(table)
 
 
 def _share_wrong(rows: pd.DataFrame, claims: Sequence[Claim]) -> float:
     """Return the share of notebooks with a wrong verdict, where no effect is true."""
     directed = [claim.name for claim in claims if claim.asks != "equal"]
-    is_direction_found = rows["verdict"].eq("holds") & rows["claim"].isin(directed)
-    is_wrong = rows["verdict"].eq("contradicted") | is_direction_found
+    is_directed = rows["claim"].isin(directed)
+    is_direction_found = is_directed & (rows["verdict"] == "holds")
+    is_wrong = is_direction_found | (rows["verdict"] == "contradicted")
     return is_wrong.groupby(rows["notebook"]).any().mean()
 
 
@@ -245,23 +258,26 @@ def _rate_decided(rows: pd.DataFrame) -> Rate:
 
 
 def _rates_found(
-    what: str, rows: pd.DataFrame, claims: Sequence[Claim], sizes: np.ndarray
+    what: str, rows: pd.DataFrame, claims: Sequence[Claim], true: np.ndarray
 ) -> list[Rate]:
     """Return how often each claim of a direction holds, beside the power that is printed.
 
-    `sizes`: the true effects of the rows.
+    `true`: the effects of the rows.
     """
-    critical = stats.t.ppf(1 - 0.025 / len(claims), N_WORLDS - 1)
-    rates_found = []
-    for claim, size in zip(claims, sizes, strict=True):
+    level = 1 - 0.025 / len(claims)
+    critical = stats.t.ppf(level, DEGREES)
+    found = []
+    for claim, size in zip(claims, np.abs(true), strict=True):
         if claim.asks == "equal":
             continue
         of_claim = rows[rows["claim"] == claim.name]
-        error = (of_claim["high"] - of_claim["low"]).mean() / 2 / critical
-        power = stats.nct.sf(critical, N_WORLDS - 1, size / error)
-        share = of_claim["verdict"].eq("holds").mean()
-        rates_found.append(Rate(f"{what}, {claim.name}: holds", share, f"{power:.3f}"))
-    return rates_found
+        width = (of_claim["high"] - of_claim["low"]).mean()
+        error = width / 2 / critical
+        power = stats.nct.sf(critical, DEGREES, size / error)
+        share = (of_claim["verdict"] == "holds").mean()
+        label = f"{what}, {claim.name}: holds"
+        found.append(Rate(label, share, f"{power:.3f}"))
+    return found
 
 
 def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> pd.DataFrame:
@@ -271,7 +287,7 @@ def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> p
     trainings are the kit's (`effects`).
     """
     claims = of_notebook(NOTEBOOK)
-    draw = np.random.default_rng(seed)
+    draw = default_rng(seed)
     tables = []
     for number in range(n):
         values = _values_on_one_data_set(draw, claims, loss)
@@ -282,41 +298,33 @@ def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> p
     return pd.concat(tables, ignore_index=True)
 
 
-def _values_on_one_data_set(
-    draw: np.random.Generator, claims: Sequence[Claim], loss: float
-) -> pd.DataFrame:
+def _values_on_one_data_set(draw: Generator, claims: Sequence[Claim], loss: float) -> pd.DataFrame:
     """Return values per query of all systems that claims need, see `on_one_data_set`."""
     entity = draw.integers(0, N_ENTITIES, N_QUERIES)  # of each query
-    ease_of_entity = 1 + SPREAD["entity"] * draw.uniform(-UNIFORM, UNIFORM, N_ENTITIES)
+    ease = _ease_of_entities(draw, N_ENTITIES)[entity]
     levels = {"seed": range(N_TRAININGS), "regime": REGIMES, "query_id": range(N_QUERIES)}
     index = pd.MultiIndex.from_product(levels.values(), names=levels)
-    parts = []
-    for model, protocol, measure in _needed(claims):
-        loss_of_model = loss if model == "SPLADE" else 0.0
-        values = _values_of_system(draw, loss_of_model, ease_of_entity[entity])
-        part = pd.DataFrame({"value": values}, index).reset_index()
-        parts.append(part.assign(model=model, protocol=protocol, measure=measure))
-    values = pd.concat(parts, ignore_index=True)
-    values["unit"] = entity[values["query_id"]]
-    return values
-
-
-def _values_of_system(draw: np.random.Generator, loss: float, ease: np.ndarray) -> np.ndarray:
-    """Return RR@10 of a system, float[n_trainings × 2 × n_queries]; `ease` is of each query."""
-    noise = draw.standard_normal((N_TRAININGS, 2))
-    trained = np.array([1.0, 1 - loss]) * (1 + SPREAD["training"] * noise)
-    # one luck for all trainings and sides
-    chances = FOUND * trained.reshape(-1, 1) * ease
-    return reciprocal_ranks(draw, np.clip(chances, 0, 1)).ravel()
-
-
-def _needed(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
-    """Return (model, protocol, measure) of the rows that claims are about."""
     needed = set()
     for claim in claims:
         for _, term in claim.terms():
             needed.add((term["model"], term["protocol"], claim.measure))
-    return sorted(needed)
+    systems = sorted(needed)
+    parts = []
+    for model, _, _ in systems:
+        loss_of_model = loss if model == "SPLADE" else 0.0
+        parts.append(pd.Series(_values_of_system(draw, loss_of_model, ease), index))
+    table = pd.concat(dict(zip(systems, parts, strict=True)), names=LABELS)
+    values = table.rename("value").reset_index()
+    values["unit"] = entity[values["query_id"]]
+    return values
+
+
+def _values_of_system(draw: Generator, loss: float, ease: np.ndarray) -> np.ndarray:
+    """Return RR@10 of a system, float[n_trainings × 2 × n_queries]; `ease` is of each query."""
+    trained = np.array([1.0, 1 - loss]) * _ease(draw, "training", (N_TRAININGS, 2))
+    # one luck for all trainings and sides
+    chances = FOUND * trained.reshape(-1, 1) * ease
+    return reciprocal_ranks(draw, np.clip(chances, 0, 1)).ravel()
 
 
 def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
@@ -329,7 +337,7 @@ def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
     for step in (1, 2):
         loss = splade["resolution"].mean()
         splade = _of_splade(on_one_data_set(n, loss, seed + step))
-    holds = splade["verdict"].eq("holds").mean()
+    holds = (splade["verdict"] == "holds").mean()
     rows = [
         Rate("one data set, effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"),
         Rate("one data set, effect that is said to be found with 0.80: holds", holds, "0.800"),
@@ -342,16 +350,14 @@ def _of_splade(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["claim"] == "resttest-splade"]
 
 
-def pairs(
-    draw: np.random.Generator, chances: tuple[float, float], shared: float, n: int
-) -> np.ndarray:
+def pairs(draw: Generator, chances: tuple[float, float], shared: float, n: int) -> np.ndarray:
     """Return RR@10 float[n, 2] of n queries on two sides, see POPULATIONS."""
     is_shared = draw.random((n, 1)) < shared
     luck = draw.random((n, 2))
     ranks = _ranks(draw, (n, 2))
-    luck = np.where(is_shared, luck[:, :1], luck)
-    ranks = np.where(is_shared, ranks[:, :1], ranks)
-    return (luck < np.array(chances)) / ranks
+    values = (luck < chances) / ranks
+    as_first = (luck[:, :1] < chances) / ranks[:, :1]
+    return np.where(is_shared, as_first, values)
 
 
 def missed(
@@ -361,21 +367,25 @@ def missed(
 
     Of plain resamples, and as `stats.effects` stretches them; no interval misses nothing.
     """
-    draw = np.random.default_rng(n)
-    true_means = pairs(np.random.default_rng(0), chances, shared, 2_000_000).mean(axis=0)
-    n_missed: Counter[str] = Counter()
+    draw = default_rng(n)
+    population = pairs(default_rng(0), chances, shared, 2_000_000)
+    true_means = population.mean(axis=0)
+    rows = []
     for number in range(n_simulated):
         values = pairs(draw, chances, shared, n)
         [means] = resampled_means([values], np.arange(n), number, n_boot)
+        row = {}
         for effect in EFFECTS:
             effect_of = KINDS[effect]
             true = float(effect_of(*true_means))
             estimate = float(effect_of(*values.mean(axis=0)))
             plain = effect_of(*means.T)
-            wider = estimate + np.sqrt(n / (n - 1)) * (plain - estimate)
-            n_missed[f"{effect}, plain"] += _misses(plain, true)
-            n_missed[f"{effect}, stretched"] += _misses(stretched(wider, estimate, n - 1), true)
-    return {name: count / n_simulated for name, count in n_missed.items()}
+            factor = np.sqrt(n / (n - 1))
+            wider = stretched(estimate + factor * (plain - estimate), estimate, n - 1)
+            row[f"{effect}, plain"] = _misses(plain, true)
+            row[f"{effect}, stretched"] = _misses(wider, true)
+        rows.append(row)
+    return pd.DataFrame(rows).mean().to_dict()
 
 
 def _misses(draws: np.ndarray, true: float) -> bool:
@@ -397,12 +407,12 @@ def few_units(n_simulated: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(n: int) -> None:
+def main(n: int = 10_000) -> None:
     """Print both tables, of n notebooks and n intervals a row."""
-    print(few_units(n).round(4).to_string(index=False))
-    table = pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)])
-    print(table.round(4).to_string(index=False))
+    verdicts = pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)])
+    for table in (few_units(n), verdicts):
+        print(table.round(4).to_string(index=False))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main(*map(int, sys.argv[1:]))

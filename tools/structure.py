@@ -5,11 +5,10 @@
 
 import ast
 import dis
-import json
+import itertools
 import re
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from interextra.site.parameters import cell_of
 from interextra.site.repository import notebooks, repository_root
 from interextra.store.errors import InputError
-from interextra.store.files import seal_problem
+from interextra.store.files import read_json, seal_problem
 from interextra.store.folders import Store
 
 # lines of a code cell
@@ -25,29 +24,34 @@ MEDIAN_LINES = 7
 USUAL_LINES = 15
 USUAL_SHARE = 0.9
 MAX_LINES = 30
+QUESTION = re.compile(r"# .*\?\s*$", re.M)
 HEADINGS = ("Worked example", "Where it can go wrong", "Exercises", "In short")
 RESULT_NUMBER = re.compile(r"(?<![\w.])[01]?\.\d{2,}(?!\w)")
 SOURCE_NAMED = re.compile(r"Zhan|Lupart|Hofstätter|[Pp]aper|[Pp]ublished|Table|e\.g\.")
 NEXT = re.compile(r"\*\*Next:\*\* \[`\w+`\]\((\w+\.ipynb)\)")
 SUPPRESSED = re.compile(r"#\s*(fmt:\s*(?:skip|off)|noqa)")
 
-
 Cell = dict[str, Any]  # of a notebook in JSON
 
 
-def _source(cell: Cell) -> str:
+def source_of(cell: Cell) -> str:
     """Return the source of a cell, which is stored in lines."""
     return "".join(cell["source"])
 
 
+def tags_of(cell: Cell) -> set[str]:
+    """Return the tags of a cell."""
+    return set(cell["metadata"].get("tags", []))
+
+
 def _sources(cells: list[Cell], kind: str) -> list[str]:
     """Return the sources of all cells of a kind."""
-    return [_source(cell) for cell in cells if cell["cell_type"] == kind]
+    return [source_of(cell) for cell in cells if cell["cell_type"] == kind]
 
 
 def _tagged(cells: list[Cell], tag: str) -> list[Cell]:
     """Return the cells with a tag."""
-    return [cell for cell in cells if tag in cell["metadata"].get("tags", [])]
+    return [cell for cell in cells if tag in tags_of(cell)]
 
 
 def stored_outputs(cells: list[Cell], path: Path) -> Iterator[str]:
@@ -64,8 +68,9 @@ def parameters_cell(cells: list[Cell], path: Path) -> Iterator[str]:
     except InputError as error:
         yield str(error)
         return
-    for line in _source(_tagged(cells, "parameters")[0]).split("\n"):
-        name = line.split(":")[0]
+    [parameters] = _tagged(cells, "parameters")
+    for line in source_of(parameters).split("\n"):
+        name = line.partition(":")[0]
         comment = line.partition("#")[2]
         if not comment.strip():
             yield f"parameter {name!r} has no comment that says what it means"
@@ -87,7 +92,8 @@ def length_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
         yield f"a code cell has {max(lengths)} lines, at most {MAX_LINES}"
     n_usual = sum(length <= USUAL_LINES for length in lengths)
     if n_usual < USUAL_SHARE * len(lengths):
-        yield f"over {1 - USUAL_SHARE:.0%} of the code cells have more than {USUAL_LINES} lines"
+        share = f"over {1 - USUAL_SHARE:.0%}"
+        yield f"{share} of the code cells have more than {USUAL_LINES} lines"
     median = statistics.median(lengths)
     if median > MEDIAN_LINES:
         yield f"code cells have a median of {median:g} lines, at most {MEDIAN_LINES}"
@@ -95,7 +101,7 @@ def length_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
 
 def _n_lines(source: str) -> int:
     """Return the number of lines that are not blank."""
-    return sum(bool(line.strip()) for line in source.split("\n"))
+    return len([line for line in source.split("\n") if line.strip()])
 
 
 def checks_kept(cells: list[Cell], path: Path) -> Iterator[str]:
@@ -113,34 +119,33 @@ def names_of_functions(cells: list[Cell], path: Path) -> Iterator[str]:
     """
     tree = ast.parse("\n".join(_sources(cells, "code")))
     instructions = dis.get_instructions(compile(tree, path.name, "exec"))
-    n_stored = Counter(step.argval for step in instructions if "STORE" in step.opname)
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    for name in functions:
-        if n_stored[name] > 1:
+    stored = [step.argval for step in instructions if "STORE" in step.opname]
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for name in set(functions):
+        if stored.count(name) > 1:
             yield f"{name!r} is a function, and named anew"
 
 
 def ids_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
     """Require an id of its own for each cell."""
     ids = [cell.get("id") for cell in cells]
-    if None in ids or len(set(ids)) != len(ids):
+    if None in ids or len(set(ids)) < len(ids):
         yield "cell ids are missing or not unique"
 
 
 def title(cells: list[Cell], path: Path) -> Iterator[str]:
     """Require a title that asks a question."""
-    if cells and cells[0]["cell_type"] == "markdown":
-        first_line = _source(cells[0]).split("\n")[0].rstrip()
-        if first_line.startswith("# ") and first_line.endswith("?"):
-            return
-    yield "the first cell must be a title that asks a question (`# …?`)"
+    texts = _sources(cells[:1], "markdown")
+    if not texts or not QUESTION.match(texts[0]):
+        yield "the first cell must be a title that asks a question (`# …?`)"
 
 
 def answer_box(cells: list[Cell], path: Path) -> Iterator[str]:
     """Require that the second cell shows the answer of the notebook, and a later one notes it."""
     code = "\n".join(_sources(cells, "code"))
     box = f'import interextra as ix\n\nix.answer("{path.stem}")'
-    if _source(cells[1]) != box or cells[1] not in _tagged(cells, "answer"):
+    tagged = _tagged(cells[1:2], "answer")
+    if _sources(tagged, "code") != [box]:
         yield f"the second cell must be tagged `answer` and be: {box!r}"
     if "nb.answer(" not in code:
         yield "no cell notes the answer (`nb.answer(…)`)"
@@ -184,7 +189,8 @@ def solutions(cells: list[Cell], path: Path) -> Iterator[str]:
     solved = _tagged(cells, "solution")
     if len(solved) < n_exercises:
         yield f"{n_exercises} exercises, but {len(solved)} code cells tagged `solution`"
-    if not all(cell["metadata"].get("jupyter", {}).get("source_hidden") for cell in solved):
+    views = [cell["metadata"].get("jupyter", {}) for cell in solved]
+    if not all(view.get("source_hidden") for view in views):
         yield "a solution stands in the open: set jupyter.source_hidden in the metadata of its cell"
 
 
@@ -220,8 +226,9 @@ RULES = (
 
 def problems(path: Path) -> list[str]:
     """Return everything that is wrong with a stored notebook, a line each."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return [f"{path.name}: {problem}" for rule in RULES for problem in rule(cells, path)]
+    cells = read_json(path)["cells"]
+    found = itertools.chain.from_iterable(rule(cells, path) for rule in RULES)
+    return [f"{path.name}: {problem}" for problem in found]
 
 
 def damaged_results(store: Store) -> Iterator[str]:

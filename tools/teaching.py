@@ -11,15 +11,15 @@ import json
 import re
 import symtable
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from interextra.site.parameters import BASE
 from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store.errors import InputError, offenders
-from interextra.store.files import write_aside
+from interextra.store.files import read_json, write_text
+from tools.structure import Cell, source_of, tags_of
 
 POINTS = 2
 STUB = "# Write your answer here."
@@ -36,6 +36,8 @@ FORMATS = {  # what holds a solution and what holds its checks; a grader takes o
     "otter": ("# BEGIN SOLUTION\n{}\n# END SOLUTION", "# HIDDEN\n{}"),
 }
 IN_WORDS = ("*Predict", "*True")  # beginnings of exercises that are answered in words
+SECTION = re.compile(r"^##+ .*Exercises(.*?)(?=^##|\Z)", re.M | re.S)
+ITEM = re.compile(r"^\d+\. (.*?)(?=\n\d+\. |\n\n|\Z)", re.M | re.S)
 # in place of {}: the folder of a notebook in the reference
 FROM_REFERENCE = """import os
 
@@ -45,7 +47,7 @@ os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{}")  # no trainin
 # after a notebook went to the repository's root
 TO_ITS_FOLDER = "import os\n\nos.chdir(_dh[0])  # otter looks for its tests here"
 
-Cell = dict[str, Any]  # of a notebook in JSON
+Cells = list[Cell]
 
 
 class Solution(NamedTuple):
@@ -81,39 +83,41 @@ def write(
     for stored in notebooks(root, only):
         name = stored.stem
         path = executed / name / stored.name if form == "slides" else stored
-        values = REFERENCE / BASE / name
-        _refuse_missing(name, [path, root / values / CELLS] if from_reference else [path])
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        _refuse_missing(name, path)
+        notebook = read_json(path)
         if from_reference:
-            source = FROM_REFERENCE.format(values.as_posix())
-            notebook["cells"].insert(1, _code("from-reference", source))
+            notebook["cells"].insert(1, _begin_from_reference(root, name))
         for place, cells in _versions(notebook["cells"], name, form).items():
-            version = notebook | {"cells": cells}
-            files[out / place] = json.dumps(version, indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False)
+            files[out / place] = f"{text}\n"
     _refuse_overwriting(files)
     for path, text in files.items():
-        with write_aside(path) as aside:
-            aside.write_text(text, encoding="utf-8")
+        write_text(path, text)
     return list(files)
 
 
-def _refuse_missing(name: str, paths: Iterable[Path]) -> None:
-    """Refuse a notebook some of whose files are not there."""
-    missing = [str(path) for path in paths if not path.is_file()]
-    if missing:
+def _begin_from_reference(root: Path, name: str) -> Cell:
+    """Return the cell that lets a notebook begin from its committed values."""
+    values = REFERENCE / BASE / name
+    _refuse_missing(name, root / values / CELLS)
+    return _code("from-reference", FROM_REFERENCE.format(values.as_posix()))
+
+
+def _refuse_missing(name: str, path: Path) -> None:
+    """Refuse a notebook one of whose files is not there."""
+    if not path.is_file():
         raise InputError(
-            f"{offenders(missing)} is missing: run {name} first; --executed names the folder of "
-            "a run"
+            f"{offenders([str(path)])} is missing: run {name} first; --executed names the folder "
+            "of a run"
         )
 
 
 def _refuse_overwriting(files: dict[Path, str]) -> None:
     """Refuse files that are there with another text."""
-    changed = [
-        str(path)
-        for path, text in files.items()
-        if path.exists() and path.read_text(encoding="utf-8") != text
-    ]
+    changed = []
+    for path, text in files.items():
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            changed.append(str(path))
     if changed:
         raise InputError(
             f"{offenders(changed)} would be overwritten: move it away, or name another folder "
@@ -121,28 +125,15 @@ def _refuse_overwriting(files: dict[Path, str]) -> None:
         )
 
 
-def exercises(cells: list[Cell]) -> list[str]:
+def exercises(cells: Cells) -> list[str]:
     """Return the texts of the exercises of a notebook."""
-    texts = [
-        _source(cell)
-        for cell in cells
-        if cell["cell_type"] == "markdown" and "solution" not in _tags(cell)
-    ]
-    section = re.search(r"^##+ .*Exercises(.*?)(?=^##|\Z)", "\n\n".join(texts), re.M | re.S)
+    texts = [cell for cell in cells if cell["cell_type"] == "markdown"]
+    questions = [source_of(cell) for cell in texts if "solution" not in tags_of(cell)]
+    section = SECTION.search("\n\n".join(questions))
     if section is None:
         return []
-    items = re.findall(r"^\d+\. (.*?)(?=\n\d+\. |\n\n|\Z)", section[1], re.M | re.S)
+    items = ITEM.findall(section[1])
     return [" ".join(item.split()) for item in items]
-
-
-def _source(cell: Cell) -> str:
-    """Return the source of a cell, which is stored in lines."""
-    return "".join(cell["source"])
-
-
-def _tags(cell: Cell) -> set[str]:
-    """Return the tags of a cell."""
-    return set(cell["metadata"].get("tags", []))
 
 
 def _code(cell_id: str, source: str) -> Cell:
@@ -155,7 +146,7 @@ def _cell(kind: str, cell_id: str, source: str) -> Cell:
     return {"cell_type": kind, "id": cell_id, "metadata": {}, "source": source}
 
 
-def _versions(cells: list[Cell], name: str, form: str) -> dict[str, list[Cell]]:
+def _versions(cells: Cells, name: str, form: str) -> dict[str, Cells]:
     """Return the versions of a notebook: place of a file → its cells."""
     if form == "slides":
         return {f"{name}.ipynb": _slides(cells, name)}
@@ -169,12 +160,12 @@ def _versions(cells: list[Cell], name: str, form: str) -> dict[str, list[Cell]]:
     }
 
 
-def _slides(cells: list[Cell], name: str) -> list[Cell]:
+def _slides(cells: Cells, name: str) -> Cells:
     """Return the slides of a notebook.
 
     A text begins a slide; the first code after it stays on it, further code goes below it.
     """
-    shown = [cell for cell in cells if "slide" in _tags(cell)]
+    shown = [cell for cell in cells if "slide" in tags_of(cell)]
     if not shown:
         raise InputError(f"{name}: no cell is tagged `slide`")
     kind_before = "markdown"
@@ -188,66 +179,73 @@ def _slides(cells: list[Cell], name: str) -> list[Cell]:
             slide_type = "-"
         cell["metadata"]["slideshow"] = {"slide_type": slide_type}
         kind_before = kind
-    shown[0]["source"] = _source(shown[0]).split("\n")[0]  # the title alone
+    title, _, _ = source_of(shown[0]).partition("\n")
+    shown[0]["source"] = title
     return shown
 
 
-def _for_students(cells: list[Cell], questions: dict[str, list[Cell]], form: str) -> list[Cell]:
+def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
     """Return the cells of a notebook with questions in the place of solutions."""
     kept = []
     for cell in cells:
         if cell["id"] in questions:
             kept += questions[cell["id"]]
-        elif not _tags(cell) & {"solution", "instructor"}:
+        elif not tags_of(cell) & {"solution", "instructor"}:
             kept.append(cell)
-        if form == "otter" and "ix.start(" in _source(cell):
+        if form == "otter" and "ix.start(" in source_of(cell):
             kept.append(_code("folder", TO_ITS_FOLDER))
     return kept
 
 
-def _questions(cells: list[Cell], name: str, form: str) -> dict[str, list[Cell]]:
+def _questions(cells: Cells, name: str, form: str) -> dict[str, Cells]:
     """Return id of the first cell of a solution → the cells that ask for it."""
     texts = exercises(cells)
     sources = _sources_of_solutions(cells)
-    if not texts or len(texts) != len(sources):
+    n_exercises = len(texts)
+    n_solutions = len(sources)
+    if not texts or n_exercises != n_solutions:
         raise InputError(
-            f"{name}: {len(texts)} exercises, {len(sources)} solutions; tag further ones "
+            f"{name}: {n_exercises} exercises, {n_solutions} solutions; tag further ones "
             "`continued`, too"
         )
-    questions = {}
-    for number, cell_id in enumerate(sources, 1):
-        text = texts[number - 1]
-        questions[cell_id] = _question(number, text, cell_id, sources[cell_id], form)
+    questions: dict[str, Cells] = {}
+    for text, (cell_id, source) in zip(texts, sources.items(), strict=True):
+        number = len(questions) + 1
+        questions[cell_id] = _question(number, text, cell_id, source, form)
     return questions
 
 
-def _sources_of_solutions(cells: list[Cell]) -> dict[str, str]:
+def _sources_of_solutions(cells: Cells) -> dict[str, str]:
     """Return id of the first cell of a solution → the source of all its cells."""
-    parts: dict[str, list[str]] = {}
+    sources: dict[str, str] = {}
     first = ""
     for cell in cells:
-        if cell["cell_type"] != "code" or "solution" not in _tags(cell):
+        if cell["cell_type"] != "code" or "solution" not in tags_of(cell):
             continue
-        if "continued" not in _tags(cell):
+        if "continued" not in tags_of(cell):
             first = cell["id"]
-        parts.setdefault(first, []).append(_source(cell))
-    return {cell_id: "\n\n".join(sources).strip() for cell_id, sources in parts.items()}
+        before = sources.get(first, "")
+        sources[first] = f"{before}{source_of(cell)}\n\n"
+    return {cell_id: source.strip() for cell_id, source in sources.items()}
 
 
-def _question(number: int, text: str, cell_id: str, source: str, form: str) -> list[Cell]:
+def _question(number: int, text: str, cell_id: str, source: str, form: str) -> Cells:
     """Return the cells of an exercise; none checks an answer in words."""
     if form == "plain" or text.startswith(IN_WORDS):
         solution = Solution(source, "", [])
     else:
         solution = _without_checks(source)
-    task = f"Exercise {number}. {text.replace('*', '')}"
+    plain = text.replace("*", "")
+    task = f"Exercise {number}. {plain}"
     if solution.read:
         task += f" The check reads {', '.join(solution.read)}."
     comment = textwrap.fill(task, 100, initial_indent="# ", subsequent_indent="# ")
     answer_mark, check_mark = FORMATS[form]
-    cells = [_code(cell_id, f"{comment}\n{answer_mark.format(solution.answer)}")]
+    answer = answer_mark.format(solution.answer)
+    cells = [_code(cell_id, f"{comment}\n{answer}")]
     if solution.checks:
-        cells.append(_code(f"{cell_id}-check", check_mark.format(solution.checks)))
+        checks = check_mark.format(solution.checks)
+        cells.append(_code(f"{cell_id}-check", checks))
     if form == "nbgrader":
         _grade(cells, number)
     if form == "otter":
@@ -257,27 +255,30 @@ def _question(number: int, text: str, cell_id: str, source: str, form: str) -> l
 
 def _without_checks(source: str) -> Solution:
     """Take the checks out of a solution: asserts that read what it names, and name nothing."""
-    symbols = symtable.symtable(source, "", "exec").get_symbols()
-    named = {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
-    answer: list[str] = []
+    assigned = _assigned(source)
+    answer = source.split("\n")
     checks: list[str] = []
     read: set[str] = set()
-    lines = source.split("\n")
-    n_done = 0
-    for node in ast.parse(source).body:
+    for node in reversed(ast.parse(source).body):
         if not isinstance(node, ast.Assert) or ":=" in ast.unparse(node):
             continue
-        names = named & {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        parts = ast.walk(node)
+        names = assigned & {part.id for part in parts if isinstance(part, ast.Name)}
         if names:
-            answer += lines[n_done : node.lineno - 1]
-            checks += lines[node.lineno - 1 : node.end_lineno]
-            n_done = node.end_lineno
+            lines = slice(node.lineno - 1, node.end_lineno)
+            checks = answer[lines] + checks
+            del answer[lines]
             read |= names
-    answer += lines[n_done:]
     return Solution("\n".join(answer), "\n".join(checks), sorted(read))
 
 
-def _grade(cells: list[Cell], number: int) -> None:
+def _assigned(source: str) -> set[str]:
+    """Return the names that the top level of a code assigns."""
+    symbols = symtable.symtable(source, "", "exec").get_symbols()
+    return {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
+
+
+def _grade(cells: Cells, number: int) -> None:
     """Mark the answer to an exercise, and its check if there is one, for nbgrader."""
     for index, cell in enumerate(cells):
         is_check = index == 1
@@ -293,17 +294,16 @@ def _grade(cells: list[Cell], number: int) -> None:
         }
 
 
-def _between_marks(cells: list[Cell], number: int, cell_id: str) -> list[Cell]:
+def _between_marks(cells: Cells, number: int, cell_id: str) -> Cells:
     """Return the answer to an exercise, and its check, between the raw cells of otter."""
     answer, *checks = cells
     is_manual = str(not checks).lower()
     begin = f"# BEGIN QUESTION\nname: exercise_{number}\npoints: {POINTS}\nmanual: {is_manual}"
-    parts = [begin, "# BEGIN SOLUTION", answer, "# END SOLUTION"]
+    parts: list = [begin, "# BEGIN SOLUTION", answer, "# END SOLUTION"]
     if checks:
         parts += ["# BEGIN TESTS", *checks, "# END TESTS"]
     parts.append("# END QUESTION")
-    marked = []
     for index, part in enumerate(parts):
-        is_mark = isinstance(part, str)
-        marked.append(_cell("raw", f"{cell_id}-{index}", part) if is_mark else part)
-    return marked
+        if isinstance(part, str):
+            parts[index] = _cell("raw", f"{cell_id}-{index}", part)
+    return parts

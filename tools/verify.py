@@ -3,7 +3,6 @@
 `tools/reference.py` makes it.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import pandas as pd
 from interextra.site.travel import CELLS
 from interextra.site.worlds import planned
 from interextra.store.errors import InputError, offenders
+from interextra.store.files import read_json
 
 # Profile → tables and figures with texts of real queries, which are not ours to pass on: no part
 # of its reference.
@@ -72,26 +72,28 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     house = root / "outputs" / f"verify-{profile}"
     _furnish(house, root, profile)
     command = ["run", "--profile", profile, "--only", only]
-    measured = {}
-    if all(any((reference / name).rglob(CELLS)) for name in names):
+    measured = {"nothing": house / "outputs" / profile}
+    without_values = [name for name in names if not any((reference / name).rglob(CELLS))]
+    if not without_values:
         _run(house, [*command, "--from-reference"])
-        measured["values"] = house / "outputs" / f"{profile}-from-reference"
+        from_values = house / "outputs" / f"{profile}-from-reference"
+        measured = {"values": from_values} | measured
     _run(house, command)
-    measured["nothing"] = house / "outputs" / profile
     withheld = WITHHELD.get(profile, ())
-    tables = {}
+    tables = []
     for made_from, folder in measured.items():
-        parts = [compared(name, reference, folder, withheld) for name in names]
-        tables[made_from] = pd.concat(parts)
-    table = pd.concat(tables, names=["made_from"])
-    return table.reset_index("made_from").reset_index(drop=True)
+        for name in names:
+            table = compared(name, reference, folder, withheld)
+            table.insert(0, "made_from", made_from)
+            tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 
 def _furnish(house: Path, root: Path, profile: str) -> None:
     """Make a folder anew with what a run of a profile needs."""
     shutil.rmtree(house, ignore_errors=True)
-    parts = {"notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"}
-    for part in parts:
+    references = {f"outputs/reference/{profile}", "outputs/reference/small"}
+    for part in {"notebooks", "params", *references}:
         if (root / part).is_dir():
             shutil.copytree(root / part, house / part)
 
@@ -123,26 +125,24 @@ def compared(
     """
     reference_folder = reference / name
     measured_folder = measured / name
-    record = _read_json(reference_folder / "provenance.json")
+    record = read_json(reference_folder / "provenance.json")
     untrained = set(record["method"]["untrained tables"])
     is_same_processor = _processor(reference_folder) == _processor(measured_folder)
-    tables = set()
-    for folder in (reference_folder, measured_folder):
-        tables.update(path.stem for path in folder.glob("tables/*.csv"))
+    tables = _tables(reference_folder) | _tables(measured_folder)
     rows = []
     for table in sorted(tables.difference(withheld)):
         old = _read_table(reference_folder, table)
         new = _read_table(measured_folder, table)
         allowed = _allowed(table in untrained, is_same_processor)
-        difference = difference_of(old, new, allowed)
-        n_verdicts = 0 if difference.problem else _n_other_verdicts(old, new)
-        rows.append((name, table, len(new), difference.largest, n_verdicts, difference.problem))
+        largest, problem = difference_of(old, new, allowed)
+        n_verdicts = 0 if problem else _n_other_verdicts(old, new)
+        rows.append((name, table, len(new), largest, n_verdicts, problem))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _read_json(path: Path) -> dict:
-    """Return what a file in JSON holds."""
-    return json.loads(path.read_text())
+def _tables(folder: Path) -> set[str]:
+    """Return the names of the tables of a notebook."""
+    return {path.stem for path in folder.glob("tables/*.csv")}
 
 
 def _processor(folder: Path) -> str:
@@ -150,7 +150,7 @@ def _processor(folder: Path) -> str:
     note = folder / MEASURED
     if not note.is_file():
         note = folder / "provenance.json"
-    return _read_json(note)["platform"]["hardware"]["processor"]
+    return read_json(note)["platform"]["hardware"]["processor"]
 
 
 def _read_table(folder: Path, table: str) -> pd.DataFrame:
@@ -188,7 +188,7 @@ def difference_of(
         lie inside the reference's, and none farther from it than it is wide. Its other numbers, and
         the verdicts that follow from them, are not judged.
     """
-    if list(reference) != list(measured) or len(reference) != len(measured):
+    if not reference.columns.equals(measured.columns) or len(reference) != len(measured):
         problem = f"columns or rows differ: {reference.shape} and {measured.shape}"
         return Difference(float("nan"), problem)
     numbers = _numbers(reference, measured)
@@ -218,14 +218,18 @@ def _numbers(reference: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
 
 def _other_text(reference: pd.DataFrame, measured: pd.DataFrame) -> str:
     """Return the first text that differs between two tables; "" for none."""
+    old_texts = reference.astype(str).fillna("")
+    is_other = old_texts != measured.astype(str).fillna("")
     for column in reference:
-        old = reference[column]
-        new = measured[column]
-        is_other = old.astype(str).fillna("") != new.astype(str).fillna("")
-        if is_other.any():
-            row = is_other.idxmax()
-            return f"{column}, row {row + 1}: {old[row]} ≠ {new[row]}"
+        if is_other[column].any():
+            row = is_other[column].idxmax()
+            return _at(column, row, reference.loc[row, column], measured.loc[row, column])
     return ""
+
+
+def _at(column: str, row: int, old: object, new: object) -> str:
+    """Return where two tables differ, and their values there."""
+    return f"{column}, row {row + 1}: {old} ≠ {new}"
 
 
 def _relative_differences(reference: pd.DataFrame, measured: pd.DataFrame) -> np.ndarray:
@@ -233,7 +237,8 @@ def _relative_differences(reference: pd.DataFrame, measured: pd.DataFrame) -> np
     old = reference.to_numpy(float)
     new = measured.to_numpy(float)
     sizes = np.where(old == 0, 1.0, np.abs(old))
-    return np.where(np.isnan(old) & np.isnan(new), 0.0, np.abs(new - old) / sizes)
+    are_undefined = np.isnan(old) & np.isnan(new)
+    return np.where(are_undefined, 0.0, np.abs(new - old) / sizes)
 
 
 def _largest_difference(
@@ -242,9 +247,9 @@ def _largest_difference(
     """Return where two tables are farthest apart; undefined is farther than any number."""
     place = np.nan_to_num(relative, nan=np.inf).argmax()
     row, column = np.unravel_index(place, relative.shape)
-    old = reference.iloc[row, column]
-    new = measured.iloc[row, column]
-    return f"{reference.columns[column]}, row {row + 1}: {old:.10g} ≠ {new:.10g}"
+    old = f"{reference.iloc[row, column]:.10g}"
+    new = f"{measured.iloc[row, column]:.10g}"
+    return _at(reference.columns[column], row, old, new)
 
 
 def _outside(reference: pd.DataFrame, measured: pd.DataFrame, effect: str) -> str:
@@ -252,12 +257,14 @@ def _outside(reference: pd.DataFrame, measured: pd.DataFrame, effect: str) -> st
     low = reference["low"]
     high = reference["high"]
     values = measured[effect]
-    is_inside = values.between(low, high) | values.eq(reference[effect])
-    is_outside = ~is_inside & low.notna()
-    is_far = (values - (low + high) / 2).abs() > 1.5 * (high - low)
-    n_intervals = low.notna().sum()
+    has_interval = low.notna()
+    is_equal = values == reference[effect]
+    is_outside = has_interval & ~values.between(low, high) & ~is_equal
+    distance = (values - (low + high) / 2).abs()
+    is_far = is_outside & (distance > 1.5 * (high - low))
     n_outside = is_outside.sum()
-    if n_outside <= OUTSIDE * n_intervals and not (is_far & is_outside).any():
+    n_intervals = has_interval.sum()
+    if n_outside <= OUTSIDE * n_intervals and not is_far.any():
         return ""
     row = is_outside.idxmax() + 1
     where = f"{effect}, row {row} and {n_outside} of {n_intervals} in all"
