@@ -68,7 +68,7 @@ class Shift(Split):
         if isinstance(self.by, Topics):  # they have no sizes before they are made
             return
         if self.train_size and self.pool.source.is_open:
-            division = _division_of(self)
+            division = _division_of(self, self.by)
             for name in division.clusters:
                 division.complement(name, self.train_size, self.seed)
 
@@ -88,7 +88,7 @@ class Shift(Split):
                 )
             return self.clusters or self.by.names
         if self.pool.source.fingerprint:  # else it is only priced
-            return _division_of(self).clusters
+            return _division_of(self, self.by).clusters
         rule = self.by.partition(":")[0]
         known = self.clusters or attributes.KNOWN_LABELS.get(rule)
         if not known:
@@ -167,12 +167,12 @@ def _changed_code(by: str) -> InputError:
 
 
 @lru_cache(maxsize=16)
-def _division_of(cell: Shift) -> "Division":
-    """Divide the queries of a shift by an attribute.
+def _division_of(cell: Shift, attribute: str) -> "Division":
+    """Divide the queries of a shift by its attribute.
 
     Runs, workers and planned notes ask for it again and again.
     """
-    labels = attributes.labels(cell.pool.frame(), cell.by)
+    labels = attributes.labels(cell.pool.frame(), attribute)
     return shift(labels, cell.n_test, cell.clusters, cell.seed)
 
 
