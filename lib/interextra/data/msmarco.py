@@ -33,11 +33,12 @@ class QuerySets:
         self.folder = Path(folder) / "msmarco"
         self.spec = spec
         paths = [self.folder / name for name in TRAIN_FILES]
-        self._train_file = next(filter(Path.is_file, paths), None)
-        if not self._train_file:
+        present = [path for path in paths if path.is_file()]
+        if not present:
             raise InputError(
                 f"{self.folder}: no training queries; put the official queries.train.tsv there"
             )
+        self._train_file = present[0]
 
     def queries(self, split: str) -> pd.DataFrame:
         """Return query_id, text.

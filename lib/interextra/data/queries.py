@@ -3,10 +3,10 @@
 A set is a split of a collection, or a named set of a split cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,11 @@ from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.store import Cell, InputError, Store
 from interextra.store.cells import is_reading
+
+if TYPE_CHECKING:
+    from interextra.splits.split import Split
+else:
+    Split = Cell  # any cell with `pool`, `parts`, `sets` and `size_of`
 
 TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]
@@ -103,7 +108,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
             raise InputError(
                 f"{self.limit} queries of the split {self.split!r}: give a number, 0 for all"
             )
-        splits = [self.split]
+        splits: Sequence[str] = [self.split]
         if self.source.is_open:
             splits = self.source.open().splits
         elif _PRICING[0] and not self.source.fingerprint:
@@ -194,12 +199,9 @@ def _queries(queries: Queries) -> pd.DataFrame:
 
 
 class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True):
-    """A named set of queries of a split cell.
+    """A named set of queries of a split cell."""
 
-    The cell has `pool`, `parts()`, `sets(store)` and `size_of(part)`.
-    """
-
-    of: Cell
+    of: Split
     part: str
 
     def __init__(self, **fields: Any):

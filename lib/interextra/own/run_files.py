@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet, strings
+from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet
 from interextra.data.trec import content, numbered_lines
 from interextra.store import InputError, offenders
 from interextra.store.errors import one_line
@@ -139,12 +139,10 @@ def run_of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> Run
     )
     if not has_rankings:
         raise InputError(f"{at}: not read as a run; it needs {{query_id: {{doc_id: score}}}}")
-    keys = pd.Series(list(hits), dtype=object)
-    query_ids = strings(keys, f"{at}: query_id").to_pylist()
     rows = []
-    for query_id, ranking in zip(query_ids, hits.values(), strict=True):
+    for query_id, ranking in hits.items():
         rows += [(query_id, doc_id, score) for doc_id, score in ranking.items()]
-    return RunFile.from_frame(_frame(rows), at, query_ids)
+    return RunFile.from_frame(_frame(rows), at, list(hits))
 
 
 def _frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
