@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.collection import rows_of
+from interextra.data.collection import no_split, rows_of
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.store import InputError, sha256
 
@@ -48,7 +48,7 @@ class QuerySets:
         if split == "train":
             return self._training.copy(deep=False)  # copied where it is written to
         if split not in TEST_FILES:
-            raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+            raise no_split(self.name, split, self.splits)
         topics_name, _ = TEST_FILES[split]
         topics = read_queries_tsv(self.folder / topics_name)
         return rows_of(topics, self.qrels(split)["query_id"])

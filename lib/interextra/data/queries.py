@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from interextra.data.collection import Collection, in_order, rows_of
+from interextra.data.collection import Collection, in_order, no_split, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.store import Cell, InputError, Store
@@ -114,8 +114,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         elif _PRICING[0] and not self.source.fingerprint:
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
-            known = ", ".join(splits)
-            raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {known}")
+            raise no_split(self.source.spec, self.split, splits)
 
     @property
     def name(self) -> str:

@@ -77,8 +77,8 @@ class RunFile:
     @property
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
-        rows = np.arange(len(self), dtype=np.int64)
-        return (rows - self.offsets[self.query_codes] + 1).astype(np.int32)
+        first_row = self.offsets[self.query_codes]
+        return (np.arange(len(self)) - first_row + 1).astype(np.int32)
 
     @classmethod
     def from_arrays(
@@ -254,7 +254,8 @@ class RunFile:
         table = pa.table(columns, ["query_id", "doc_id", "rank", "score"])
         with write_aside(path) as aside, open(aside, "wb") as file:
             for batch in table.to_batches(1_000_000):
-                query, doc, rank, score = (column.cast(pa.string()) for column in batch.columns)
+                texts = [column.cast(pa.string()) for column in batch.columns]
+                query, doc, rank, score = texts
                 lines = pc.binary_join_element_wise(
                     query, "Q0", doc, rank, score, "interextra\n", " "
                 )
@@ -460,13 +461,9 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
     This is the order of trec_eval's strcmp.
     """
-    order = pc.sort_indices(ids)
-    ids = ids.take(order)
-    differs = pc.not_equal(ids[1:], ids[:-1])
-    is_new = np.append(True, np.asarray(differs))
-    places = np.cumsum(is_new, dtype=np.int32) - 1
-    different_ids = ids.filter(pa.array(is_new))
-    return different_ids, places[np.argsort(order)]
+    different_ids = ids.unique()
+    in_order = different_ids.take(pc.sort_indices(different_ids))
+    return in_order, pc.index_in(ids, value_set=in_order).to_numpy()
 
 
 def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
@@ -520,7 +517,8 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
 def _refuse_other_ids(ids: pd.Series, what: str) -> None:
     """Refuse ids that are neither strings nor whole numbers."""
     for value in ids:
-        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+        is_id = isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+        if not is_id:
             name = what.rpartition(" ")[2]
             kind = type(value).__name__
             raise InputError(

@@ -129,7 +129,8 @@ def refuse_repeated(keys: pd.DataFrame, at: Origin) -> None:
     row = int(is_repeat.argmax())
     place = at(row) if callable(at) else f"{at}: row {row + 1}"
     names = " and ".join(keys)
-    raise InputError(f"{place}: {is_repeat.sum()} rows repeat a {names}: {shown}; keep one of each")
+    n_rows = is_repeat.sum()
+    raise InputError(f"{place}: {n_rows} rows repeat a {names}: {shown}; keep one of each")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:

@@ -58,8 +58,7 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
 
 def first_wh_word(text: str, whole: bool = False) -> str:
     """Return the first of the clusters of `wh_words`; "" for none."""
-    clusters = wh_words(text, whole)
-    return clusters[0] if clusters else ""
+    return next(iter(wh_words(text, whole)), "")
 
 
 def length(text: str, limit: int = 6, whole: bool = False) -> str:
@@ -210,8 +209,8 @@ def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
     frame = queries
     if isinstance(by, str) and by.startswith("column:"):
         frame = _with_column(queries, by)
-    label_of = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object).dropna()
-    all_labels = label_of.reindex(queries["query_id"], fill_value="").to_numpy(object)
+    labelled = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
+    all_labels = labelled.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
     not_strings = [label for label in all_labels if not isinstance(label, str)]
     if not_strings:
         raise InputError(f"attribute {by}: a label is a string, not {offenders(not_strings)}")

@@ -154,10 +154,10 @@ class Shift(Split):
     def _clusters_of(self, split: str) -> pd.Series:
         """Return the cluster of each query of another split of the collection."""
         queries = self.pool.source.open().queries(split)
-        clusters = pd.Series("", queries["query_id"], dtype=object)
+        query_ids = queries["query_id"]
         if isinstance(self.by, Topics):
-            return clusters
-        clusters[:] = attributes.labels(queries, self.by)
+            return pd.Series("", query_ids, dtype=object)
+        clusters = pd.Series(attributes.labels(queries, self.by), query_ids, dtype=object)
         return clusters.where(clusters.isin(self.names), OUTSIDE)
 
 
@@ -190,8 +190,7 @@ class Division:
         rows = []
         for name in self.clusters:
             is_test = self.test[self.labels == name]
-            n_test = is_test.sum()
-            rows.append((name, len(is_test), len(is_test) - n_test, n_test))
+            rows.append((name, len(is_test), (~is_test).sum(), is_test.sum()))
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
