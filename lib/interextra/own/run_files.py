@@ -106,12 +106,17 @@ def _hits_of_line(line: Any, where: str) -> tuple[str, list[tuple[str, float]]]:
     """Return the query_id of a line, and (doc_id, score) of its results."""
     try:
         query_id = _id(line["query_id"])
-        hits = [(_id(hit["corpus_id"]), _score(hit["score"])) for hit in line["results"]]
+        hits = [_id_and_score(hit) for hit in line["results"]]
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{where}: not read as a run ({error!r}); {SENTENCE_TRANSFORMERS_SHAPE}"
         ) from None
     return query_id, hits
+
+
+def _id_and_score(hit: Any) -> tuple[str, float]:
+    """Return the doc_id and the score of a result."""
+    return _id(hit["corpus_id"]), _score(hit["score"])
 
 
 def _id(value: object) -> str:

@@ -116,16 +116,15 @@ def _entry(known: Attributes, name: str, what: str) -> Any:
 def _cells(document: Attributes, number: str) -> Iterator[Attributes]:
     """Yield the cells of a table in printed order."""
     table = document["tables"][number]
-    section, whole = table["section"], number.rstrip("ab")
-    source = f"{document['reference']}, section {section}, Table {whole}"
+    place = f"section {table['section']}, Table {number.rstrip('ab')}"
+    source = f"{document['reference']}, {place}"
     columns = _columns(table, document.get("labels", {}))
     n_keys = len(table["keys"])
     for row in table["rows"]:
         keys = dict(zip(table["keys"], row[:n_keys], strict=True))
-        title = [str(key) for key in keys.values() if key is not None]
+        title = SEPARATOR.join(str(key) for key in keys.values() if key is not None)
         for column, value in zip(columns, row[n_keys:], strict=True):
-            cell = {"table": number, "row": SEPARATOR.join(title), "column": column}
-            cell["source"] = source
+            cell = {"table": number, "row": title, "column": column, "source": source}
             cell |= columns[column] | keys
             _apply(table.get("where", []), cell)
             _set_value(cell, value, table.get("null_means", ""))
@@ -157,9 +156,8 @@ def _set_value(cell: Attributes, value: float | str | None, null_means: str) -> 
     """Set value, scaled, rounding and text of a cell, and the note of an empty one."""
     decimals = cell.pop("decimals")
     factor = UNITS[cell["unit"]]
-    is_number = not isinstance(value, str | None)
     cell["text"] = value if isinstance(value, str) else None
-    cell["value"] = float(value) if is_number else math.nan
+    cell["value"] = math.nan if value is None or isinstance(value, str) else float(value)
     cell["scaled"] = cell["value"] * factor
     cell["rounding"] = math.nan
     if decimals is not None:
@@ -289,10 +287,9 @@ def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:
     >>> nearest_share([112, 1600], n_train=4000)
     {112: '14k', 1600: '200k'}
     """
-    shares = {name: int(name.removesuffix("k")) / 503 for name in SIZES}
+    shares = np.array([int(name.removesuffix("k")) / 503 for name in SIZES])
     nearest = {}
     for size in sizes:
-        share = size / n_train
-        distances = [abs(math.log(share / other)) for other in shares.values()]
-        nearest[size] = SIZES[np.argmin(distances)]
+        distances = np.abs(np.log(size / n_train / shares))
+        nearest[size] = SIZES[distances.argmin()]
     return nearest

@@ -400,14 +400,12 @@ class Composer:
         if len(names) == 1:
             name, full = names[0]
             it = intent.rows[0]["it"]
-            slots |= {"n": name, "N": full, "ns": plural(name)}
-            slots |= {"it": it, "its": _POSSESSIVE[it]}
+            slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
             is_general = rng.random() < 0.33
             wordings = self.common["ask"] if is_general else own["ask"]
         else:
-            (a, full_a), (b, full_b) = shuffled(rng, names)
-            slots |= {"a": a, "A": full_a, "as": plural(a)}
-            slots |= {"b": b, "B": full_b, "bs": plural(b)}
+            for letter, (name, full) in zip("ab", shuffled(rng, names), strict=True):
+                slots |= {letter: name, letter.upper(): full, f"{letter}s": plural(name)}
             wordings = self._questions_about_two(intent, rng)
         return render(pick(rng, wordings), rng, **slots)
 
