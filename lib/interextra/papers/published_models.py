@@ -171,7 +171,9 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
             n_families = models["family"].nunique()
             for statistic in METHODS:
                 value, draws = _correlation(models, in_domain, collection, counts, statistic)
-                low, high = ends_of(draws) if n_families > 3 else (np.nan, np.nan)
+                low = high = np.nan
+                if n_families > 3:
+                    low, high = ends_of(draws)
                 row = {
                     "collection": collection,
                     "subset": subset,

@@ -85,7 +85,10 @@ def read_qrels_json(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
     if not rows:
         raise InputError(f"{path}: no judgements in it; {shape}")
-    too_large = [row[:2] for row in rows if not -(2**63) <= row[2] < 2**63]
+    too_large = []
+    for query_id, doc_id, relevance in rows:
+        if not -(2**63) <= relevance < 2**63:
+            too_large.append((query_id, doc_id))
     if too_large:
         pairs = offenders(too_large)
         raise InputError(f"{path}: the relevance of {pairs} is too large; {shape}")

@@ -177,9 +177,11 @@ def released_words(folder: Path) -> pd.DataFrame:
     dev = real_queries("dev").frame().set_index("query_id")
     texts = dev["text"].loc[buckets.index]
     rows = []
-    for bucket, words in clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
+    words_of = clusters.distinctive_words(texts.tolist(), buckets, n=10)
+    for bucket, words in words_of.items():
         inside = texts[buckets == bucket]
-        shares = inside.str.split().str[0].value_counts(normalize=True)[:3]
+        openings = inside.str.split().str[0]
+        shares = openings.value_counts(normalize=True)[:3]
         commonest = shares.index + " " + shares.map("{:.0%}".format)
         row = {
             "bucket": bucket,
@@ -227,9 +229,10 @@ def released_bucket_agreement(
         as_train, as_test = dev_vectors[encoder].read(store)
         dev = as_test if len(as_test) else as_train
         is_known = dev.any(axis=1)
+        dev = dev[is_known]
         for clustered, normalise in itertools.product(("train+test", "test"), (True, False)):
             others = train if clustered == "train+test" else None
-            ours = [_buckets_of_dev(dev[is_known], dl, others, seed, normalise) for seed in seeds]
+            ours = [_buckets_of_dev(dev, dl, others, seed, normalise) for seed in seeds]
             labels = {"encoder": encoder, "clustered": clustered, "normalise": normalise}
             for seed, buckets in zip(seeds, ours, strict=True):
                 compared = _compared(buckets, released[is_known], ours)

@@ -39,7 +39,7 @@ def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarra
     return np.array(clustering.centroids)
 
 
-def agreement(ours: Sequence, released: Sequence) -> dict[str, float]:
+def agreement(ours: Sequence | np.ndarray, released: Sequence | np.ndarray) -> dict[str, float]:
     """Measure how alike two partitions of the same queries are.
 
     Returns

@@ -85,7 +85,8 @@ class Draft:
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
         self.doc_ids: dict[int, str] = {}  # of each position in the composer
-        for number, position in enumerate(shuffled(rng, range(len(composer.passages))), 1):
+        positions = shuffled(rng, range(len(composer.passages)))
+        for number, position in enumerate(positions, start=1):
             self.doc_ids[position] = f"d{number:04d}"
         # entity, or domain and attribute -> positions of passages
         self.about: dict[Any, list[int]] = defaultdict(list)
@@ -257,7 +258,8 @@ def _add_training(draft: Draft, holdout: Holdout, n_train: int) -> None:
             "training queries"
         )
     allowed = [position for position in order if position not in holdout.banned]
-    turn = list(dict.fromkeys([*holdout.required, *allowed]))
+    in_order = dict.fromkeys([*holdout.required, *allowed])  # each once
+    turn = list(in_order)
     training = draft.rows["train"]
     while turn and len(training) < n_train:
         not_used_up = []
@@ -341,7 +343,8 @@ def generate_ood(name: str, seed: int = SEED) -> World:
     It has passages of a world of its own, and 50 graded queries in the split `test`.
     """
     if name not in ood_names():
-        raise InputError(f"no generated world called {name!r}; there are {', '.join(ood_names())}")
+        known = ", ".join(ood_names())
+        raise InputError(f"no generated world called {name!r}; there are {known}")
     _, world, kind = name.split("-")
     rng = Random(f"{name}-{seed}")
     files = [f"ood_{file}" for file in FILES[world]]
