@@ -314,11 +314,11 @@ class RunFile:
         if pd.Series(pair_codes).duplicated().any():
             refuse_repeated(_pairs(query_ids, query_codes, doc_ids, doc_codes), at)
         scores = _single_precision(scores)
-        nan_rows = np.flatnonzero(np.isnan(scores))
-        if len(nan_rows):
-            shown_rows = nan_rows[:4]
-            pairs = _pairs(query_ids, query_codes[shown_rows], doc_ids, doc_codes[shown_rows])
-            raise _nan_error(pairs, int(nan_rows[0]), at)
+        nan_rows = np.flatnonzero(np.isnan(scores))[:4]
+        if len(nan_rows):  # of arrays or of Parquet: the other readers refuse them by themselves
+            pairs = _pairs(query_ids, query_codes[nan_rows], doc_ids, doc_codes[nan_rows])
+            shown = offenders(pairs.itertuples(index=False, name=None))
+            raise InputError(f"{at}: the score of {shown} (query_id, doc_id) is NaN; give a number")
         if not _is_ranked(query_codes, doc_codes, scores):
             order = np.lexsort((-doc_codes, -scores, query_codes))
             query_codes = query_codes[order]
@@ -385,13 +385,6 @@ def _refuse_gaps(frame: pd.DataFrame, at: str) -> None:
             f"{at}: an empty query_id, doc_id or score in {len(incomplete)} rows: {shown}; "
             "fill or drop them"
         )
-
-
-def _nan_error(pairs: pd.DataFrame, row: int, at: Origin) -> InputError:
-    """Return the error of pairs whose score is NaN, the first of them in this row."""
-    place = at(row) if callable(at) else at
-    shown = offenders(pairs.itertuples(index=False, name=None))
-    return InputError(f"{place}: the score of {shown} (query_id, doc_id) is NaN; give a number")
 
 
 def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:

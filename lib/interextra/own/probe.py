@@ -110,7 +110,7 @@ def probe(
             model = _computed(model, folder, store, compute)
         run = rank_with(model, folder, first_stage)
         path = run_folder / f"{set_name}.{seed}{suffix}"
-        values[set_name, str(seed)] = _written_values(run, path, folder, measures)
+        values[set_name, str(seed)] = _write_and_measure(run, path, folder, measures)
     joined = join_trainings(values, folder)
     report = regimes.report(folder, joined, baseline, nearest, margin, options["seed"], n_boot)
     return regimes.write(out, report)
@@ -191,7 +191,7 @@ def _run_suffix(folder: SplitFolder) -> str:
     return ".parquet" if pc.any(has_space).as_py() else ".run"
 
 
-def _written_values(
+def _write_and_measure(
     run: RunFile, path: Path, folder: SplitFolder, measures: Sequence[str]
 ) -> pd.DataFrame:
     """Write a run in the form that the suffix names; return the values of the file."""

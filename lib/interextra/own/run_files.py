@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet
+from interextra.data.runs import COLUMNS, MARKS, NEEDED, RunFile, open_parquet
 from interextra.data.trec import content, numbered_lines
 from interextra.store import InputError, offenders
 from interextra.store.errors import one_line
@@ -152,7 +152,7 @@ def run_of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> Run
 
 def _frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     """Return query_id, doc_id, score as they are: their types are checked where a run is made."""
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"], dtype=object)
+    return pd.DataFrame(rows, columns=NEEDED, dtype=object)
 
 
 def read_csv(path: Path) -> pd.DataFrame:
