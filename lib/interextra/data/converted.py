@@ -169,7 +169,8 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
         advice = "remove them or open the collection with empty=keep"
         if name == key:
             advice = "give each one"
-        raise InputError(f"{place}: {count}: {key} {offenders(first_ids)}; {advice}")
+        problem = f"{count}: {key} {offenders(first_ids)}"
+        raise InputError(f"{place}: {problem}; {advice}")
     if pc.count_distinct(table[key]).as_py() < table.num_rows:
         refuse_repeated(table.select([key]).to_pandas(), partial(place_of, part))
 

@@ -128,9 +128,8 @@ def refuse_repeated(keys: pd.DataFrame, at: Origin) -> None:
     shown = offenders(" ".join(row) for row in repeated)
     row = int(is_repeat.argmax())
     place = at(row) if callable(at) else f"{at}: row {row + 1}"
-    names = " and ".join(keys)
-    n_rows = is_repeat.sum()
-    raise InputError(f"{place}: {n_rows} rows repeat a {names}: {shown}; keep one of each")
+    problem = f"{is_repeat.sum()} rows repeat a {' and '.join(keys)}"
+    raise InputError(f"{place}: {problem}: {shown}; keep one of each")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:

@@ -413,7 +413,7 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     test_vectors, test = _encoded(encode, test, "test")
     train_vectors, train = _encoded(encode, train, "train")
     if test.empty or train.empty:
-        no_pairs = pd.concat([test[:0], train[:0]], axis=1)
+        no_pairs = pd.concat([test, train], axis=1).head(0)
         return no_pairs.assign(cosine=0.0)
     cosines, train_rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
     n_neighbours = train_rows.shape[1]

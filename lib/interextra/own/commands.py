@@ -126,7 +126,7 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         runs += [train(Path(name), seed) for seed in args.seeds]
     trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
     cost = _cost(store.missing(runs))
-    print(f"{trainings}; {cost}", file=sys.stderr, flush=True)
+    print(f"{trainings}; {cost}", file=sys.stderr)
     if args.check:
         print(probing.check(recipe, divided))
         return

@@ -179,7 +179,7 @@ def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str)
         "queries alone, if the models' values vary as BM25's do and correlate at one half between "
         "the regimes)"
     )
-    print(message, file=sys.stderr, flush=True)
+    print(message, file=sys.stderr)
 
 
 def _run_suffix(folder: SplitFolder) -> str:

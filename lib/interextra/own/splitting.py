@@ -107,7 +107,8 @@ def _refuse_unused(protocol: str, options: Options) -> None:
     """Refuse options that only another protocol uses."""
     changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
     if changed:
-        flags = ", ".join(f"--{name}" for name in changed).replace("_", "-")
+        names = [name.replace("_", "-") for name in changed]
+        flags = ", ".join(f"--{name}" for name in names)
         raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
 
 
@@ -300,7 +301,6 @@ def _report_untrainable(pool: Queries) -> None:
             f"{pool.source.spec}: {counted} of the split {pool.split!r} have no relevant passage "
             f"and train nothing: {offenders(left_out)}",
             file=sys.stderr,
-            flush=True,
         )
 
 
