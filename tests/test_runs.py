@@ -300,6 +300,10 @@ def test_all_queries_that_were_asked_are_in_the_run():
     frame = pd.DataFrame({"query_id": ["b"], "doc_id": ["d"], "score": [1.0]})
     run = RunFile.from_frame(frame, asked=["a", "b", "c"])
     assert run.query_ids == ["a", "b", "c"] and run.offsets.tolist() == [0, 0, 1, 1]
+    seven = RunFile.from_frame(frame.assign(query_id=7), asked=[3, 7])
+    assert seven.query_ids == ["3", "7"] and seven.offsets.tolist() == [0, 0, 1]
+    with pytest.raises(InputError, match="1 rows are of queries that were not asked: 'b'"):
+        RunFile.from_frame(frame, asked=["a"])
 
 
 def test_no_flipped_bit_of_a_written_run_gives_another_run(tmp_path):

@@ -89,9 +89,11 @@ def _files_of(folder: Path) -> _Files:
     reserved = sorted(splits & {"passages", "queries"})
     if reserved:
         raise InputError(f"{qrels_folder}: a split named {offenders(reserved)}; rename its file")
-    ordered = [split for split in FIRST_SPLITS if split in splits]
-    ordered += sorted(splits.difference(FIRST_SPLITS))
-    qrels = {split: _plain_or_gzipped(qrels_folder / f"{split}.tsv") for split in ordered}
+    first = [split for split in FIRST_SPLITS if split in splits]
+    others = sorted(splits.difference(FIRST_SPLITS))
+    qrels = {}
+    for split in [*first, *others]:
+        qrels[split] = _plain_or_gzipped(qrels_folder / f"{split}.tsv")
     return _Files(corpus, queries, qrels)
 
 

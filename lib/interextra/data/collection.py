@@ -67,6 +67,12 @@ def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str
         return content_hash(batch.columns for batch in written)
 
 
+def no_split(collection: str, split: str, splits: Iterable[str]) -> InputError:
+    """Return the error of a split that a collection does not have."""
+    known = ", ".join(splits)
+    return InputError(f"{collection} has no split {split!r}; it has {known}")
+
+
 def rows_of(table: pd.DataFrame, query_ids: Iterable[str]) -> pd.DataFrame:
     """Return the rows of a table that are of these queries, in their order in the table."""
     return table[table["query_id"].isin(query_ids)].reset_index(drop=True)
@@ -194,7 +200,7 @@ class Collection:
     def qrels(self, split: str) -> pd.DataFrame:
         """Return the judgements of a split: query_id, doc_id, relevance, in file order."""
         if split not in self._qrels:
-            raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+            raise no_split(self.name, split, self.splits)
         return self._qrels[split].copy(deep=False)  # copy on write
 
     def query_ids(self, split: str) -> list[str]:

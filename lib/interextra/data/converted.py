@@ -106,23 +106,18 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
         without "empty" in `switches`; qrels of unknown queries or passages, which subsets of MS
         MARCO have, without "dangling".
     """
+    allow_empty = "empty" in switches
     unfinished = f"{folder.name}.tmp{os.getpid()}-{_unique()}"
     with scratch(folder.with_name(unfinished)) as aside:
-        names, queries_hash = _write_queries(aside, parts, "empty" in switches)
+        of_queries = _write_queries(aside, parts, allow_empty)
         passages_path = aside / "passages.arrow"
-        content = [write_passages(passages_path, parts.passages), *names, queries_hash]
+        passages_hash = write_passages(passages_path, parts.passages)
         passages = Passages(passages_path)
-        _check("passages", passages.table, parts.place_of, "empty" in switches)
-        for number, split in enumerate(parts.qrels):
-            kept = _without_dangling(split, parts, passages, "dangling" in switches)
-            path = aside / f"qrels-{number}.parquet"
-            kept.to_parquet(path, index=False)
-            columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
-            content += [split, content_hash([columns])]
-        content_json = json.dumps(content).encode()
-        fingerprint = hashlib.sha256(content_json).hexdigest()
-        meta = {"splits": list(parts.qrels), "fingerprint": fingerprint}
-        write_json(aside / "meta.json", meta)
+        _check("passages", passages.table, parts.place_of, allow_empty)
+        of_qrels = _write_qrels(aside, parts, passages, "dangling" in switches)
+        content = json.dumps([passages_hash, *of_queries, *of_qrels])
+        fingerprint = hashlib.sha256(content.encode()).hexdigest()
+        write_json(aside / "meta.json", {"splits": list(parts.qrels), "fingerprint": fingerprint})
         seal(aside)
         try:
             os.replace(aside, folder)
@@ -132,15 +127,26 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
                 raise
 
 
-def _write_queries(folder: Path, parts: Parts, allow_empty: bool) -> tuple[list[str], str]:
-    """Check and store the queries; return the sorted names of their columns, and their hash."""
+def _write_queries(folder: Path, parts: Parts, allow_empty: bool) -> list[str]:
+    """Check and store the queries; return the sorted names of their columns, then their hash."""
     columns = {name: _column(values.tolist()) for name, values in parts.queries.items()}
     table = pa.table(columns)
     _check("queries", table, parts.place_of, allow_empty)
     pq.write_table(table, folder / "queries.parquet")
     names = sorted(columns)
     texts = [_as_text(table[name]) for name in names]
-    return names, content_hash([texts])
+    return [*names, content_hash([texts])]
+
+
+def _write_qrels(folder: Path, parts: Parts, passages: Passages, drop: bool) -> list[str]:
+    """Check and store the qrels; return name and hash of each split."""
+    content = []
+    for number, split in enumerate(parts.qrels):
+        kept = _without_dangling(split, parts, passages, drop)
+        kept.to_parquet(folder / f"qrels-{number}.parquet", index=False)
+        columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
+        content += [split, content_hash([columns])]
+    return content
 
 
 def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> None:
@@ -159,10 +165,11 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
             continue
         place = place_of(part, lacking[0])
         first_ids = table[key].take(lacking[:4]).to_pylist()
-        problem = f"{len(lacking)} {part} without {name}: {key} {offenders(first_ids)}"
+        count = f"{len(lacking)} {part} without {name}"
         advice = "remove them or open the collection with empty=keep"
         if name == key:
             advice = "give each one"
+        problem = f"{count}: {key} {offenders(first_ids)}"
         raise InputError(f"{place}: {problem}; {advice}")
     if pc.count_distinct(table[key]).as_py() < table.num_rows:
         refuse_repeated(table.select([key]).to_pandas(), partial(place_of, part))
@@ -201,11 +208,12 @@ def _refuse_dangling(
     if not is_unknown.any():
         return
     place = parts.place_of(split, int(is_unknown.argmax()))
-    n_unknown = is_unknown.sum()
-    shown = offenders(parts.qrels[split][column][is_unknown].unique())
+    unknown_ids = parts.qrels[split][column][is_unknown]
+    count = f"{len(unknown_ids)} qrels of split {split!r}"
     raise InputError(
-        f"{place}: {n_unknown} qrels of split {split!r} name a {what} that is not there: "
-        f"{column} {shown}; complete the {what} file or open the collection with dangling=drop"
+        f"{place}: {count} name a {what} that is not there: {column} "
+        f"{offenders(unknown_ids.unique())}; "
+        f"complete the {what} file or open the collection with dangling=drop"
     )
 
 

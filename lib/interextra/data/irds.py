@@ -17,7 +17,7 @@ from interextra.data import converted
 from interextra.data.beir import FIRST_SPLITS, query_row
 from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
-from interextra.store.errors import InputError, offenders
+from interextra.store.errors import InputError, kind_and_message, offenders
 
 Splits = dict[str, str]  # name -> id
 MSMARCO_SPLITS = {
@@ -53,18 +53,19 @@ def open_irds(dataset_id: str, splits: Splits, switches: Set[str], spec: str) ->
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
         raise InputError(
             f"irds:{dataset_id}: ir_datasets could not deliver it "
-            f"({type(error).__name__}: {str(error)[:200]}); connect to the network once, "
+            f"({kind_and_message(error)}); connect to the network once, "
             f"or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
         ) from error
 
 
-def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, Any] | None:
+def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, Any]:
     """Return the numbers of passages and of queries per split, without a download.
 
-    They are the catalogue's counts, None where it has none. The whole is None where a copy is here.
+    They are the catalogue's counts, None where it has none. There are no numbers where a copy is
+    here.
     """
     if _folder(dataset_id, splits, switches).is_dir():
-        return None
+        return {}
     import ir_datasets
 
     queries = {}
@@ -134,8 +135,7 @@ def _splits_of(dataset_id: str) -> Splits:
     prefix = f"{dataset_id}/"
     below = [part_id for part_id in ir_datasets.registry if part_id.startswith(prefix)]
     with_qrels = [part_id for part_id in below if _load(part_id).has_qrels()]
-    splits = {split: prefix + split for split in FIRST_SPLITS}
-    splits = {split: part_id for split, part_id in splits.items() if part_id in with_qrels}
+    splits = {split: prefix + split for split in FIRST_SPLITS if prefix + split in with_qrels}
     if not splits:
         raise InputError(
             f"irds:{dataset_id}: no qrels, and no part train, dev or test; "

@@ -47,14 +47,14 @@ def open_collection(spec: str) -> Collection | QuerySets:
     return _opened(spec, located, cache_folder())
 
 
-def peek(spec: str) -> dict[str, Any] | None:
+def peek(spec: str) -> dict[str, Any]:
     """Return what opening a data set of ir_datasets would download, see `peek_irds`.
 
-    None where nothing is.
+    Empty where it would download nothing.
     """
     scheme, _, rest = with_data_folder(spec).partition(":")
     if scheme != "irds" or not rest:
-        return None
+        return {}
     return peek_irds(*_irds_options(spec, rest))
 
 
@@ -96,7 +96,8 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
 
 def _open_folder(spec: str, rest: str) -> Collection:
     """Open a folder in the BEIR layout; its name may hold commas, if no options follow."""
-    path, options = rest, {}
+    path = rest
+    options: dict[str, str] = {}
     if not os.path.isdir(os.path.expanduser(rest)):
         path, options = split_options(spec, rest)
     keep = options.pop("keep", "0")
@@ -174,10 +175,9 @@ def _open_mini(spec: str) -> Collection:
 def _world_of(spec: str) -> tuple[str, dict[str, int]]:
     """Return name and arguments of a world; those out of the domain know a seed only."""
     _, _, rest = spec.partition(":")
-    if rest.startswith("ood-"):
-        known = ("seed",)
-    else:
-        known = ("mismatch", "n_dev", "n_graded", "n_train", "seed")
+    known = ["seed"]
+    if not rest.startswith("ood-"):
+        known = ["mismatch", "n_dev", "n_graded", "n_train", "seed"]
         rest = f"mini,{rest}".rstrip(",")
     name, options = split_options(spec, rest)
     for key, value in options.items():

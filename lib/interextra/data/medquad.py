@@ -73,15 +73,15 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
         )
     known = queries.dropna(subset=["focus", "qtype"], ignore_index=True)
     concepts = known.get("cui", [None] * len(known))
-    entities = [
-        sorted(filter(None, cuis or ())) or [focus.lower()]
-        for cuis, focus in zip(concepts, known["focus"], strict=True)
-    ]
-    kinds = known["qtype"]
-    intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, kinds, strict=True)]
+    entities = []
+    intents = []
+    for cuis, focus, kind in zip(concepts, known["focus"], known["qtype"], strict=True):
+        names = sorted(filter(None, cuis or ())) or [focus.lower()]
+        entities.append(names)
+        intents.append(f"{'+'.join(names)}|{kind}")
     return known.assign(
         entities=entities,
         intent=intents,
-        intent_group=kinds.map(_GROUP_OF),
+        intent_group=known["qtype"].map(_GROUP_OF),
         entity_type=known["semtype"].map(entity_type) if "semtype" in known else "",
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.collection import rows_of
+from interextra.data.collection import no_split, rows_of
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.store import InputError, sha256
 
@@ -33,11 +33,12 @@ class QuerySets:
         self.folder = Path(folder) / "msmarco"
         self.spec = spec
         paths = [self.folder / name for name in TRAIN_FILES]
-        self._train_file = next(filter(Path.is_file, paths), None)
-        if not self._train_file:
+        present = [path for path in paths if path.is_file()]
+        if not present:
             raise InputError(
                 f"{self.folder}: no training queries; put the official queries.train.tsv there"
             )
+        self._train_file = present[0]
 
     def queries(self, split: str) -> pd.DataFrame:
         """Return query_id, text.
@@ -47,7 +48,7 @@ class QuerySets:
         if split == "train":
             return self._training.copy(deep=False)  # copied where it is written to
         if split not in TEST_FILES:
-            raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+            raise no_split(self.name, split, self.splits)
         topics_name, _ = TEST_FILES[split]
         topics = read_queries_tsv(self.folder / topics_name)
         return rows_of(topics, self.qrels(split)["query_id"])

@@ -3,20 +3,25 @@
 A set is a split of a collection, or a named set of a split cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from interextra.data.collection import Collection, in_order, rows_of
+from interextra.data.collection import Collection, in_order, no_split, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.store import Cell, InputError, Store
 from interextra.store.cells import is_reading
+
+if TYPE_CHECKING:
+    from interextra.splits.split import Split
+else:
+    Split = Cell  # any cell with `pool`, `parts`, `sets` and `size_of`
 
 TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]
@@ -103,14 +108,13 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
             raise InputError(
                 f"{self.limit} queries of the split {self.split!r}: give a number, 0 for all"
             )
-        splits = [self.split]
+        splits: Sequence[str] = [self.split]
         if self.source.is_open:
             splits = self.source.open().splits
         elif _PRICING[0] and not self.source.fingerprint:
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
-            known = ", ".join(splits)
-            raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {known}")
+            raise no_split(self.source.spec, self.split, splits)
 
     @property
     def name(self) -> str:
@@ -194,12 +198,9 @@ def _queries(queries: Queries) -> pd.DataFrame:
 
 
 class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True):
-    """A named set of queries of a split cell.
+    """A named set of queries of a split cell."""
 
-    The cell has `pool`, `parts()`, `sets(store)` and `size_of(part)`.
-    """
-
-    of: Cell
+    of: Split
     part: str
 
     def __init__(self, **fields: Any):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,8 @@ from interextra.store import InputError, offenders, write_aside
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
 
-Asked = Sequence[str] | None  # ids of all queries that were searched
-Ids = Sequence[str] | pa.Array | pa.ChunkedArray
+Ids: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
+NEEDED = ["query_id", "doc_id", "score"]
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 # In the metadata of a Parquet file of ours: all queries, and `RunFile.content`
 ASKED, CONTENT = b"query_ids", b"interextra.content"
@@ -77,8 +77,8 @@ class RunFile:
     @property
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
-        rows = np.arange(len(self), dtype=np.int64)
-        return (rows - self.offsets[self.query_codes] + 1).astype(np.int32)
+        first_row = self.offsets[self.query_codes]
+        return (np.arange(len(self)) - first_row + 1).astype(np.int32)
 
     @classmethod
     def from_arrays(
@@ -100,29 +100,25 @@ class RunFile:
         scores
             float[n_queries, k].
         """
-        if rows.shape != scores.shape or len(rows) != len(query_ids):
-            raise InputError(
-                f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} "
-                "do not agree"
-            )
-        is_outside = (rows < -1) | (rows >= len(doc_ids))
-        if is_outside.any():
-            raise InputError(
-                f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may"
-            )
+        _refuse_other_shapes(query_ids, doc_ids, rows, scores)
         is_passage = rows >= 0
-        n_passages = is_passage.sum(axis=1)
-        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), n_passages)
+        query_codes, _ = np.nonzero(is_passage)
         doc_codes, used_rows = pd.factorize(rows[is_passage])
         used_ids = _strings_of(doc_ids).take(pa.array(used_rows))
         if isinstance(used_ids, pa.ChunkedArray):
             used_ids = used_ids.combine_chunks()
-        asked = strings(pd.Series(query_ids, dtype=object), "run: query_id").to_pylist()
-        doc_codes = doc_codes.astype(np.int32)
-        return cls._build(asked, query_codes, used_ids, doc_codes, scores[is_passage])
+        return cls._build(
+            _id_list(query_ids, "run"),
+            query_codes.astype(np.int32),
+            used_ids,
+            doc_codes.astype(np.int32),
+            scores[is_passage],
+        )
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, at: str = "run", asked: Asked = None) -> "RunFile":
+    def from_frame(
+        cls, frame: pd.DataFrame, at: str = "run", asked: Sequence[str] | None = None
+    ) -> "RunFile":
         """Return the run of a table with columns query_id, doc_id, score.
 
         Parameters
@@ -132,33 +128,25 @@ class RunFile:
         asked
             Ids of all queries that were searched, in the order wanted; those without rows have
             retrieved nothing. Without it, queries are in order of first appearance.
+
+        Raises
+        ------
+        InputError
+            A column, an id or a score that is missing or of another type; a pair that stands twice;
+            rows of a query that was not asked.
         """
-        needed = ["query_id", "doc_id", "score"]
-        columns = list(frame.columns)
-        wrong = [name for name in needed if columns.count(name) != 1]
-        if wrong:
-            raise InputError(
-                f"{at}: needed is one column each of {', '.join(needed)}, "
-                f"not so {offenders(wrong)}; there are {offenders(columns, 12) or 'none'}"
-            )
+        query_ids = None if asked is None else _id_list(asked, at)
+        _refuse_other_columns(frame, at)
         try:
             scores = _numbers(frame["score"])
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{at}: needed is a numeric score ({one_line(error)}); write numbers"
             ) from None
-        is_incomplete = frame[needed].isna().any(axis=1).to_numpy()
-        incomplete = frame.loc[is_incomplete, needed]
-        if len(incomplete):
-            shown = offenders(incomplete.itertuples(index=False, name=None))
-            raise InputError(
-                f"{at}: an empty query_id, doc_id or score in {len(incomplete)} rows: {shown}; "
-                "fill or drop them"
-            )
-        query_ids = strings(frame["query_id"], f"{at}: query_id")
-        doc_ids = strings(frame["doc_id"], f"{at}: doc_id")
-        table = pa.table({"query_id": query_ids, "doc_id": doc_ids, "score": scores})
-        return cls._from_table(table, at, asked)
+        _refuse_gaps(frame, at)
+        queries = strings(frame["query_id"], f"{at}: query_id").dictionary_encode()
+        docs = strings(frame["doc_id"], f"{at}: doc_id").dictionary_encode()
+        return cls._from_columns(queries, docs, scores, at, query_ids)
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
@@ -174,7 +162,12 @@ class RunFile:
         """
         if Path(path).suffix != ".parquet":
             table = read_table(path, RUN)
-            return cls._from_table(table, partial(line_of, path, is_trec=True))
+            return cls._from_columns(
+                table["query_id"].combine_chunks().dictionary_encode(),
+                table["doc_id"].combine_chunks().dictionary_encode(),
+                np.asarray(table["score"]),
+                partial(line_of, path, is_trec=True),
+            )
         with open_parquet(path) as file:
             table = file.read_row_group(0)  # read alone it keeps its dictionaries whole
             return cls._as_written(table, path)
@@ -198,19 +191,7 @@ class RunFile:
             raise ValueError("its query_ids are no list of strings")
         queries.validate(full=True)
         docs.validate(full=True)
-        asked = pa.array(query_ids, pa.string())
-        positions = pc.index_in(queries.dictionary, value_set=asked)
-        query_codes = positions.take(queries.indices)
-        if query_codes.null_count:
-            raise ValueError("a row is of a query that its query_ids lack")
-        run = cls._build(
-            query_ids,
-            query_codes.to_numpy(),
-            docs.dictionary,
-            docs.indices.to_numpy(),
-            scores.to_numpy(),
-            str(path),
-        )
+        run = cls._from_columns(queries, docs, scores.to_numpy(), str(path), query_ids)
         digest = metadata.get(CONTENT)  # older ones have none
         if digest is not None and digest != run.content.encode():
             raise InputError(
@@ -273,27 +254,43 @@ class RunFile:
         table = pa.table(columns, ["query_id", "doc_id", "rank", "score"])
         with write_aside(path) as aside, open(aside, "wb") as file:
             for batch in table.to_batches(1_000_000):
-                query, doc, rank, score = (column.cast(pa.string()) for column in batch.columns)
+                texts = [column.cast(pa.string()) for column in batch.columns]
+                query, doc, rank, score = texts
                 lines = pc.binary_join_element_wise(
                     query, "Q0", doc, rank, score, "interextra\n", " "
                 )
                 file.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_table(cls, table: pa.Table, at: Origin, asked: Asked = None) -> "RunFile":
-        """Return the run of columns query_id, doc_id, score; `asked` as in `from_frame`."""
-        queries = table["query_id"].combine_chunks().dictionary_encode()
-        docs = table["doc_id"].combine_chunks().dictionary_encode()
-        query_ids = queries.dictionary.to_pylist()
-        query_codes = np.asarray(queries.indices, np.int32)
-        if asked is not None:
-            code_of = {query_id: code for code, query_id in enumerate(asked)}
-            new_codes = np.array([code_of[query_id] for query_id in query_ids], np.int32)
-            query_codes = new_codes[query_codes]
-            query_ids = list(asked)
-        doc_codes = np.asarray(docs.indices, np.int32)
-        scores = np.asarray(table["score"])
-        return cls._build(query_ids, query_codes, docs.dictionary, doc_codes, scores, at)
+    def _from_columns(
+        cls,
+        queries: pa.DictionaryArray,
+        docs: pa.DictionaryArray,
+        scores: np.ndarray,
+        at: Origin,
+        asked: list[str] | None = None,
+    ) -> "RunFile":
+        """Return the run of coded rows; `asked` as in `from_frame`."""
+        query_codes = queries.indices
+        if asked is None:
+            asked = queries.dictionary.to_pylist()
+        else:
+            asked_ids = pa.array(asked, pa.string())
+            query_codes = pc.index_in(queries.dictionary, value_set=asked_ids).take(query_codes)
+            others = queries.filter(query_codes.is_null())
+            if len(others):
+                raise InputError(
+                    f"{at}: {len(others)} rows are of queries that were not asked: "
+                    f"{offenders(others.unique().to_pylist())}; name them among the asked ones"
+                )
+        return cls._build(
+            asked,
+            np.asarray(query_codes, np.int32),
+            docs.dictionary,
+            np.asarray(docs.indices, np.int32),
+            scores,
+            at,
+        )
 
     @classmethod
     def _build(
@@ -317,15 +314,11 @@ class RunFile:
         if pd.Series(pair_codes).duplicated().any():
             refuse_repeated(_pairs(query_ids, query_codes, doc_ids, doc_codes), at)
         scores = _single_precision(scores)
-        rows = np.flatnonzero(np.isnan(scores))
-        if len(rows):
-            place = at(int(rows[0])) if callable(at) else at
-            first = rows[:4]
-            pairs = _pairs(query_ids, query_codes[first], doc_ids, doc_codes[first])
+        nan_rows = np.flatnonzero(np.isnan(scores))[:4]
+        if len(nan_rows):  # of arrays or of Parquet: the other readers refuse them by themselves
+            pairs = _pairs(query_ids, query_codes[nan_rows], doc_ids, doc_codes[nan_rows])
             shown = offenders(pairs.itertuples(index=False, name=None))
-            raise InputError(
-                f"{place}: the score of {shown} (query_id, doc_id) is NaN; give a number"
-            )
+            raise InputError(f"{at}: the score of {shown} (query_id, doc_id) is NaN; give a number")
         if not _is_ranked(query_codes, doc_codes, scores):
             order = np.lexsort((-doc_codes, -scores, query_codes))
             query_codes = query_codes[order]
@@ -354,6 +347,44 @@ def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         raise
     except BROKEN as error:
         raise InputError(f"{path}: {NOT_OURS} ({one_line(error)})") from None
+
+
+def _refuse_other_shapes(
+    query_ids: Sequence[str], doc_ids: Ids, rows: np.ndarray, scores: np.ndarray
+) -> None:
+    """Refuse rows and scores of other shapes than the queries', and rows of no passage."""
+    if rows.shape != scores.shape or len(rows) != len(query_ids):
+        raise InputError(
+            f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree"
+        )
+    is_outside = (rows < -1) | (rows >= len(doc_ids))
+    if is_outside.any():
+        raise InputError(
+            f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may"
+        )
+
+
+def _refuse_other_columns(frame: pd.DataFrame, at: str) -> None:
+    """Refuse a table that lacks a column of NEEDED, or has it twice."""
+    columns = list(frame.columns)
+    wrong = [name for name in NEEDED if columns.count(name) != 1]
+    if wrong:
+        raise InputError(
+            f"{at}: needed is one column each of {', '.join(NEEDED)}, "
+            f"not so {offenders(wrong)}; there are {offenders(columns, 12) or 'none'}"
+        )
+
+
+def _refuse_gaps(frame: pd.DataFrame, at: str) -> None:
+    """Refuse rows without an id or a score."""
+    is_incomplete = frame[NEEDED].isna().any(axis=1).to_numpy()
+    incomplete = frame.loc[is_incomplete, NEEDED]
+    if len(incomplete):
+        shown = offenders(incomplete.itertuples(index=False, name=None))
+        raise InputError(
+            f"{at}: an empty query_id, doc_id or score in {len(incomplete)} rows: {shown}; "
+            "fill or drop them"
+        )
 
 
 def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
@@ -423,13 +454,9 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
     This is the order of trec_eval's strcmp.
     """
-    order = pc.sort_indices(ids)
-    ids = ids.take(order)
-    differs = pc.not_equal(ids[1:], ids[:-1])
-    is_new = np.append(True, np.asarray(differs))
-    places = np.cumsum(is_new, dtype=np.int32) - 1
-    different_ids = ids.filter(pa.array(is_new))
-    return different_ids, places[np.argsort(order)]
+    different_ids = ids.unique()
+    in_order = different_ids.take(pc.sort_indices(different_ids))
+    return in_order, pc.index_in(ids, value_set=in_order).to_numpy()
 
 
 def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
@@ -439,6 +466,11 @@ def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
             return doc_ids
         doc_ids = doc_ids.to_pylist()
     return strings(pd.Series(doc_ids, dtype=object), "run: doc_id")
+
+
+def _id_list(query_ids: Sequence[str], at: str) -> list[str]:
+    """Return ids of queries as strings, see `strings`."""
+    return strings(pd.Series(query_ids, dtype=object), f"{at}: query_id").to_pylist()
 
 
 def strings(column: pd.Series, what: str = "id") -> pa.Array:
@@ -478,7 +510,8 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
 def _refuse_other_ids(ids: pd.Series, what: str) -> None:
     """Refuse ids that are neither strings nor whole numbers."""
     for value in ids:
-        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+        is_id = isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+        if not is_id:
             name = what.rpartition(" ")[2]
             kind = type(value).__name__
             raise InputError(

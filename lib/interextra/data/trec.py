@@ -6,6 +6,7 @@ end at \n: no other sign that Python takes for a line end (U+2028, U+0085) cuts 
 """
 
 import gzip
+import io
 import os
 import re
 import zlib
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -41,7 +41,7 @@ GZIP_MARK = b"\x1f\x8b"
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[BinaryIO]:
+def _opened(path: str | Path) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, unpacked where it is gzipped."""
     if not os.path.isfile(path):  # also for a name that no file can have
         raise InputError(f"{path}: no such file; check the path")
@@ -128,8 +128,8 @@ def refuse_repeated(keys: pd.DataFrame, at: Origin) -> None:
     shown = offenders(" ".join(row) for row in repeated)
     row = int(is_repeat.argmax())
     place = at(row) if callable(at) else f"{at}: row {row + 1}"
-    names = " and ".join(keys)
-    raise InputError(f"{place}: {is_repeat.sum()} rows repeat a {names}: {shown}; keep one of each")
+    problem = f"{is_repeat.sum()} rows repeat a {' and '.join(keys)}"
+    raise InputError(f"{place}: {problem}: {shown}; keep one of each")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:

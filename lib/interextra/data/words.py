@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from itertools import pairwise
 
 # Scripts without a space between words (Thai, Lao, Tibetan, Burmese, Khmer, kana, Han), that join
 # what other languages write apart (Hangul), or whose vowels are marks, at which a pattern of
@@ -73,7 +74,7 @@ def _parts_of(run: str) -> list[str]:
     """Return pairs of neighbouring characters, and the single ones that are words by themselves."""
     if len(run) == 1:
         return [run]
-    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
+    pairs = ["".join(pair) for pair in pairwise(run)]
     return pairs + _HAN.findall(run)
 
 

@@ -22,6 +22,7 @@ from interextra.overlap.text import text_jaccard, tokens
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 from interextra.store import InputError, offenders, write_text
+from interextra.store.errors import kind_and_message
 
 NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
 TEXT = "text"  # how relevant passages are known
@@ -194,7 +195,8 @@ def _load_datasets(folder: str, split: str) -> Any:
     if not isinstance(data, DatasetDict):
         return data
     if split not in data:
-        raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
+        known = ", ".join(data)
+        raise InputError(f"datasets:{folder}: no split {split!r}; it has {known}")
     return data[split]
 
 
@@ -212,9 +214,9 @@ def _columns(names: list[str], folder: str) -> list[str]:
 
 def _unreadable(folder: str, error: Exception) -> InputError:
     """Return the one line about a folder that `datasets` cannot read."""
-    message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     return InputError(
-        f"datasets:{folder}: cannot be read ({message}); give a folder of `save_to_disk`"
+        f"datasets:{folder}: cannot be read ({kind_and_message(error)}); "
+        "give a folder of `save_to_disk`"
     )
 
 
@@ -245,30 +247,24 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     near_pairs = pairs[pairs["words"] >= near]
     closest = pairs.drop_duplicates("test_query_id")
     closest = closest.sort_values(["words", "cosine"], ascending=False)
-    test_words = test.queries["text"].map(_sorted_words)
-    train_words = train.queries["text"].map(_sorted_words)
-    is_same = test_words.isin(train_words) & (test_words != "")
-    is_near = is_same | test_ids.isin(near_pairs["test_query_id"])
-    is_repeated = train_words.isin(test_words) & (train_words != "")
-    near_texts = near_pairs["test_query"].unique()
-    is_repeated |= near_duplicates(train.queries["text"], near_texts, near)
-    to_drop = set(train.queries["query_id"][is_repeated])
+    repeats = _repeats(train.queries, test.queries, near_pairs, near)
     counts = {
-        "same words as a training query": is_same.sum(),
-        f"near-duplicate of a training query (Jaccard {near:g} or more)": is_near.sum(),
+        "same words as a training query": repeats.is_same.sum(),
+        f"near-duplicate of a training query (Jaccard {near:g} or more)": repeats.is_near.sum(),
     }
-    is_shared = np.zeros(len(test_ids), bool)
+    is_seen = repeats.is_near
+    to_drop = repeats.train_ids
     if train.qrels is not None and test.qrels is not None:
         overlap = _passage_overlap(train, test)
         counts |= overlap.counts
-        is_shared = overlap.n_shared.gt(0).to_numpy()
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
-        to_drop |= overlap.train_ids
-    counts[ZERO_SHOT] = (~is_near & ~is_shared).sum()
+        is_seen = is_seen | overlap.n_shared.gt(0).to_numpy()
+        to_drop = to_drop | overlap.train_ids
+    counts[ZERO_SHOT] = (~is_seen).sum()
     return Audit(
         shares=_shares(counts, len(test_ids)),
         pairs=closest.reset_index(drop=True),
-        test_queries=test_ids[is_near | is_shared].tolist(),
+        test_queries=test_ids[is_seen].tolist(),
         train_queries=sorted(to_drop),
     )
 
@@ -295,6 +291,28 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     return is_known and train.known_by != test.known_by
 
 
+class _Repeats(NamedTuple):
+    """The queries that stand on both sides, in the same words or in nearly the same."""
+
+    is_same: pd.Series  # bool of each test query
+    is_near: pd.Series  # the same, or a near-duplicate of a training query
+    train_ids: set[str]  # training queries that repeat a test query
+
+
+def _repeats(
+    train: pd.DataFrame, test: pd.DataFrame, near_pairs: pd.DataFrame, near: float
+) -> _Repeats:
+    """Compare the words of both sides' queries; `near_pairs`: of `neighbours`, that are near."""
+    test_words = test["text"].map(_sorted_words)
+    train_words = train["text"].map(_sorted_words)
+    is_same = test_words.isin(train_words) & (test_words != "")
+    is_near = is_same | test["query_id"].isin(near_pairs["test_query_id"])
+    near_texts = near_pairs["test_query"].unique()
+    is_repeated = train_words.isin(test_words) & (train_words != "")
+    is_repeated |= near_duplicates(train["text"], near_texts, near)
+    return _Repeats(is_same, is_near, set(train["query_id"][is_repeated]))
+
+
 def _sorted_words(text: str) -> str:
     """Return a text's set of words, as a key."""
     return " ".join(sorted(tokens(text)))
@@ -313,6 +331,9 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
     answers = test_qrels[test_qrels["relevance"] >= 1]
+    taught = train.qrels
+    if "relevance" in taught:
+        taught = taught[taught["relevance"] >= 1]
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
     counts = {}
@@ -321,21 +342,23 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         level = row.relevance_threshold
         what = f"shares {row.min_shared} or more passages of relevance {level} or more"
         counts[what] = row.n_overlapping
-    n_shared = shared_passages(renamed, train.qrels, [1])[1]
-    taught = train.qrels
-    if "relevance" in taught:
-        taught = taught[taught["relevance"] >= 1]
-    is_shared = taught["doc_id"].isin(answers["doc_id"])
     if train.passages is not None:
-        untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
-        exposed = untaught[train.holds(untaught["doc_id"])]
         what = "an answer is exposed: training can draw it as a negative only"
-        counts[what] = exposed["query_id"].nunique()
+        counts[what] = _n_exposed(answers, taught, train)
+    n_shared = shared_passages(renamed, train.qrels, [1])[1]
+    is_shared = taught["doc_id"].isin(answers["doc_id"])
     return _Overlap(
         counts,
         n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
         train_ids=set(taught["query_id"][is_shared]),
     )
+
+
+def _n_exposed(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> int:
+    """Return how many test queries have an answer that training can only draw as a negative."""
+    untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
+    exposed = untaught[train.holds(untaught["doc_id"])]
+    return exposed["query_id"].nunique()
 
 
 def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
@@ -390,7 +413,7 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     test_vectors, test = _encoded(encode, test, "test")
     train_vectors, train = _encoded(encode, train, "train")
     if test.empty or train.empty:
-        no_pairs = pd.concat([test[:0], train[:0]], axis=1)
+        no_pairs = pd.concat([test, train], axis=1).head(0)
         return no_pairs.assign(cosine=0.0)
     cosines, train_rows = nearest(test_vectors, train_vectors, NEIGHBOURS)
     n_neighbours = train_rows.shape[1]

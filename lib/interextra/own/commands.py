@@ -121,13 +121,12 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     gate = splitting.gate_of(options, divided.pool.source)
     train = probing.trainer(recipe, divided, gate)
     set_names = splitting.sets_of(divided)
-    runs: list[Cell] = [train(Path(name), seed) for name in set_names for seed in args.seeds]
-    print(
-        f"{len(set_names)} training sets, {len(args.seeds)} trainings of each;",
-        _cost(store.missing(runs)),
-        file=sys.stderr,
-        flush=True,
-    )
+    runs: list[Cell] = []
+    for name in set_names:
+        runs += [train(Path(name), seed) for seed in args.seeds]
+    trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
+    cost = _cost(store.missing(runs))
+    print(f"{trainings}; {cost}", file=sys.stderr)
     if args.check:
         print(probing.check(recipe, divided))
         return

@@ -162,7 +162,6 @@ def _report_left_out(pairs: Pairs, has_negative: np.ndarray, spare: bool, name: 
         f"{name}: without {len(left_out)} queries to which every passage is {what}, so that they "
         f"have no negative: {offenders(left_out)}",
         file=sys.stderr,
-        flush=True,
     )
 
 

@@ -14,6 +14,7 @@ from interextra.splits import attributes
 from interextra.splits.split import Split
 from interextra.store import InputError, offenders
 from interextra.store.cells import from_config
+from interextra.store.errors import kind_and_message, one_line
 from interextra.store.files import read_json
 
 # What the classes of a configuration raise where its values are not theirs.
@@ -83,8 +84,8 @@ class Manifest(BaseModel, strict=True):
             searched_queries(split, self.gate)  # which refuses a gate that is no name of a split
             unlike = sorted(set(sets_of(split)) ^ self.sets.keys())
         except NOT_OPENED as error:
-            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            message = " ".join(f"{kind}{error}".split())[:200]
+            is_ours = isinstance(error, InputError)
+            message = one_line(error) if is_ours else kind_and_message(error)
             raise InputError(
                 f"{path}: its split and gate cannot be opened ({message}); write the split again"
             ) from None

@@ -87,12 +87,10 @@ def probe(
         What can be refused is refused before the first training.
     """
     regimes.refuse_measures(measures)
-    _refuse_arguments(train, options)
-    options = splitting.DEFAULTS | options
+    numbers = {"seeds": list(seeds), "margin": margin, "n_boot": n_boot}
+    options = _checked_options(train, options, numbers)
     out = Path(out)
     run_folder = Path(predictions or out / "runs")
-    numbers = {"seeds": list(seeds), "margin": margin, "n_boot": n_boot}
-    refuse_numbers(Namespace(**options, **numbers))
     splitting.refuse_place(out)
     splitting.refuse_place(run_folder)
     store = store or Store(out / "cells")
@@ -100,8 +98,7 @@ def probe(
     split = splitting.split_of(protocol, collection, options)
     split_path = out / "split"
     folder = _open_or_export(split_path, split, options, store, compute)
-    compute(folder.bm25)
-    first_stage = folder.read(folder.bm25, store)
+    first_stage = _computed(folder.bm25, folder, store, compute)
     baseline = values_of_run(first_stage, folder, measures)
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder, options["encoder"])
@@ -110,18 +107,19 @@ def probe(
     for set_name, seed in itertools.product(folder.sets, seeds):
         model = train(split_path / set_name, seed)
         if isinstance(model, Run):
-            compute(model)
-            model = folder.read(model, store)
+            model = _computed(model, folder, store, compute)
+        run = rank_with(model, folder, first_stage)
         path = run_folder / f"{set_name}.{seed}{suffix}"
-        _write_run(rank_with(model, folder, first_stage), path)
-        values[set_name, str(seed)] = values_of_run(path, folder, measures)
+        values[set_name, str(seed)] = _write_and_measure(run, path, folder, measures)
     joined = join_trainings(values, folder)
     report = regimes.report(folder, joined, baseline, nearest, margin, options["seed"], n_boot)
     return regimes.write(out, report)
 
 
-def _refuse_arguments(train: Any, options: Mapping[str, Any]) -> None:
-    """Refuse what is no training, and options that there are not."""
+def _checked_options(
+    train: Any, options: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return all options of a split; refuse what is no training, no option or out of bounds."""
     if not callable(train):
         raise InputError(
             f"probe: train is {type(train).__name__}; give a function of a folder and a seed"
@@ -131,6 +129,17 @@ def _refuse_arguments(train: Any, options: Mapping[str, Any]) -> None:
         raise InputError(
             f"probe: no option {offenders(unknown)}; there are {', '.join(splitting.DEFAULTS)}"
         )
+    all_options = {**splitting.DEFAULTS, **options}
+    refuse_numbers(Namespace(**all_options, **numbers))
+    return all_options
+
+
+def _computed(
+    run: Run, folder: SplitFolder, store: Store, compute: Callable[[Cell], Any]
+) -> RunFile:
+    """Compute the run of a model on the queries to search, and read it."""
+    compute(run)
+    return folder.read(run, store)
 
 
 def _open_or_export(
@@ -170,7 +179,7 @@ def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str)
         "queries alone, if the models' values vary as BM25's do and correlate at one half between "
         "the regimes)"
     )
-    print(message, file=sys.stderr, flush=True)
+    print(message, file=sys.stderr)
 
 
 def _run_suffix(folder: SplitFolder) -> str:
@@ -182,12 +191,15 @@ def _run_suffix(folder: SplitFolder) -> str:
     return ".parquet" if pc.any(has_space).as_py() else ".run"
 
 
-def _write_run(run: RunFile, path: Path) -> None:
-    """Write a run in the form that the suffix names."""
+def _write_and_measure(
+    run: RunFile, path: Path, folder: SplitFolder, measures: Sequence[str]
+) -> pd.DataFrame:
+    """Write a run in the form that the suffix names; return the values of the file."""
     if path.suffix == ".parquet":
         run.write_parquet(path)
     else:
         run.write_trec(path)
+    return values_of_run(path, folder, measures)
 
 
 def rank_with(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:

@@ -174,7 +174,7 @@ def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) ->
 
 def _sentences(claims: pd.DataFrame, folder: SplitFolder) -> list[str]:
     """Return a sentence of each claim, and one of the gate."""
-    sentences = [f"{row.sentence}: {row.told}." for row in claims.itertuples()]
+    sentences = (claims["sentence"] + ": " + claims["told"] + ".").tolist()
     whose = "test queries held out for this"
     if folder.gate:
         whose = f"queries of the split {folder.gate}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet, strings
+from interextra.data.runs import COLUMNS, MARKS, NEEDED, RunFile, open_parquet
 from interextra.data.trec import content, numbered_lines
 from interextra.store import InputError, offenders
 from interextra.store.errors import one_line
@@ -106,12 +106,17 @@ def _hits_of_line(line: Any, where: str) -> tuple[str, list[tuple[str, float]]]:
     """Return the query_id of a line, and (doc_id, score) of its results."""
     try:
         query_id = _id(line["query_id"])
-        hits = [(_id(hit["corpus_id"]), _score(hit["score"])) for hit in line["results"]]
+        hits = [_id_and_score(hit) for hit in line["results"]]
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{where}: not read as a run ({error!r}); {SENTENCE_TRANSFORMERS_SHAPE}"
         ) from None
     return query_id, hits
+
+
+def _id_and_score(hit: Any) -> tuple[str, float]:
+    """Return the doc_id and the score of a result."""
+    return _id(hit["corpus_id"]), _score(hit["score"])
 
 
 def _id(value: object) -> str:
@@ -139,17 +144,15 @@ def run_of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> Run
     )
     if not has_rankings:
         raise InputError(f"{at}: not read as a run; it needs {{query_id: {{doc_id: score}}}}")
-    keys = pd.Series(list(hits), dtype=object)
-    query_ids = strings(keys, f"{at}: query_id").to_pylist()
     rows = []
-    for query_id, ranking in zip(query_ids, hits.values(), strict=True):
+    for query_id, ranking in hits.items():
         rows += [(query_id, doc_id, score) for doc_id, score in ranking.items()]
-    return RunFile.from_frame(_frame(rows), at, query_ids)
+    return RunFile.from_frame(_frame(rows), at, list(hits))
 
 
 def _frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     """Return query_id, doc_id, score as they are: their types are checked where a run is made."""
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"], dtype=object)
+    return pd.DataFrame(rows, columns=NEEDED, dtype=object)
 
 
 def read_csv(path: Path) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from interextra.splits import attributes
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift, read_shift
-from interextra.splits.split import Split
+from interextra.splits.split import OfVectors, Split
 from interextra.store import InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.store.cells import config_of
 from interextra.store.folders import Store
@@ -106,7 +107,8 @@ def _refuse_unused(protocol: str, options: Options) -> None:
     """Refuse options that only another protocol uses."""
     changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
     if changed:
-        flags = ", ".join(f"--{name}" for name in changed).replace("_", "-")
+        names = [name.replace("_", "-") for name in changed]
+        flags = ", ".join(f"--{name}" for name in names)
         raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
 
 
@@ -115,7 +117,8 @@ def _refuse_repeated_splits(protocol: str, options: Options) -> None:
     names = [options["train_split"], options["gate_split"]]
     if protocol != "shift":
         names += options["test_splits"]
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    counts = Counter(filter(None, names))
+    repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:
         raise InputError(
             f"split: {offenders(repeated)} stands twice among the splits to train, to test and "
@@ -208,10 +211,10 @@ def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     They are its test queries, and those of the split `gate` of the collection.
     """
     tested: tuple[Queries | Part, ...]
-    if formats.HELD_OUT in split.parts():
-        tested = (Part(of=split, part=formats.HELD_OUT),)
-    else:
+    if isinstance(split, OfVectors):
         tested = split.vectors.test
+    else:
+        tested = (Part(of=split, part=formats.HELD_OUT),)
     if not gate or gate in [queries.name for queries in tested]:
         return tested
     return (*tested, Queries(source=split.pool.source, split=gate))
@@ -249,16 +252,16 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     gate = gate_of(options, source)
     _refuse_unknown_formats(options["format"])
     refuse_existing(out)
-    if not len(source.open().passages):
-        raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
+    _refuse_without_passages(source)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
-    n, spare = options["negatives"], options["spare"]
-    training_sets = {
-        name: TrainingSet.of(split, ids, n, spare, name) for name, ids in training_ids.items()
-    }
+    training_sets = {}
+    for name, ids in training_ids.items():
+        training_sets[name] = TrainingSet.of(
+            split, ids, options["negatives"], options["spare"], name
+        )
     aside_name = f"{out.name}.tmp{os.getpid()}"
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
@@ -280,6 +283,12 @@ def _refuse_unknown_formats(names: Sequence[str]) -> None:
         raise InputError(f"split: no format {offenders(unknown)}; there are {known}")
 
 
+def _refuse_without_passages(source: Source) -> None:
+    """Refuse a collection of queries alone."""
+    if not len(source.open().passages):
+        raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
+
+
 def _report_untrainable(pool: Queries) -> None:
     """Say on standard error which training queries are in no set: without a relevant passage."""
     if not pool.relevance:
@@ -292,7 +301,6 @@ def _report_untrainable(pool: Queries) -> None:
             f"{pool.source.spec}: {counted} of the split {pool.split!r} have no relevant passage "
             f"and train nothing: {offenders(left_out)}",
             file=sys.stderr,
-            flush=True,
         )
 
 
@@ -391,8 +399,8 @@ def _manifest(
     """Return what `own.manifest.Manifest` reads, but for the SHA-256 of the files."""
     counts = {}
     for name, training_set in training_sets.items():
-        pairs = training_set.pairs
-        counts[name] = {"queries": len(pairs.query_ids), "pairs": len(pairs.rows)}
+        query_ids = training_set.pairs.query_ids
+        counts[name] = {"queries": len(query_ids), "pairs": len(training_set.pairs.rows)}
     n_gate = len(test.gate_ids)
     return {
         "protocol": type(split).__name__,

@@ -248,6 +248,5 @@ def _without_hits(run: RunFile, folder: SplitFolder, source: Path | str) -> set[
             f"{source}: {counted} without a hit ({offenders(missing)}): "
             "counted as rankings without a passage",
             file=sys.stderr,
-            flush=True,
         )
     return set(missing)

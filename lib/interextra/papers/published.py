@@ -116,16 +116,16 @@ def _entry(known: Attributes, name: str, what: str) -> Any:
 def _cells(document: Attributes, number: str) -> Iterator[Attributes]:
     """Yield the cells of a table in printed order."""
     table = document["tables"][number]
-    section, whole = table["section"], number.rstrip("ab")
-    source = f"{document['reference']}, section {section}, Table {whole}"
+    place = f"section {table['section']}, Table {number.rstrip('ab')}"
+    source = f"{document['reference']}, {place}"
     columns = _columns(table, document.get("labels", {}))
     n_keys = len(table["keys"])
     for row in table["rows"]:
         keys = dict(zip(table["keys"], row[:n_keys], strict=True))
-        title = [str(key) for key in keys.values() if key is not None]
+        titles = [str(key) for key in keys.values() if key is not None]
+        title = SEPARATOR.join(titles)
         for column, value in zip(columns, row[n_keys:], strict=True):
-            cell = {"table": number, "row": SEPARATOR.join(title), "column": column}
-            cell["source"] = source
+            cell = {"table": number, "row": title, "column": column, "source": source}
             cell |= columns[column] | keys
             _apply(table.get("where", []), cell)
             _set_value(cell, value, table.get("null_means", ""))
@@ -157,9 +157,12 @@ def _set_value(cell: Attributes, value: float | str | None, null_means: str) -> 
     """Set value, scaled, rounding and text of a cell, and the note of an empty one."""
     decimals = cell.pop("decimals")
     factor = UNITS[cell["unit"]]
-    is_number = not isinstance(value, str | None)
-    cell["text"] = value if isinstance(value, str) else None
-    cell["value"] = float(value) if is_number else math.nan
+    if isinstance(value, str | None):
+        cell["text"] = value
+        cell["value"] = math.nan
+    else:
+        cell["text"] = None
+        cell["value"] = float(value)
     cell["scaled"] = cell["value"] * factor
     cell["rounding"] = math.nan
     if decimals is not None:
@@ -218,7 +221,8 @@ def zhan_correlations() -> pd.DataFrame:
         row["difference"] = pair["extrapolation"] - pair["interpolation"]
         row["p_value"] = np.nan
         if statistic == "Spearman":
-            row["p_value"] = independent(*pair, N_MODELS, statistic)
+            first, second = pair
+            row["p_value"] = independent(first, second, N_MODELS, statistic)
         rows.append(row)
     table = pd.DataFrame(rows)
     table["p_holm"] = table.groupby("statistic")["p_value"].transform(holm)
@@ -289,10 +293,11 @@ def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:
     >>> nearest_share([112, 1600], n_train=4000)
     {112: '14k', 1600: '200k'}
     """
-    shares = {name: int(name.removesuffix("k")) / 503 for name in SIZES}
+    thousands = [int(name.removesuffix("k")) for name in SIZES]
+    shares = np.array(thousands) / 503
     nearest = {}
     for size in sizes:
-        share = size / n_train
-        distances = [abs(math.log(share / other)) for other in shares.values()]
-        nearest[size] = SIZES[np.argmin(distances)]
+        ratios = size / n_train / shares
+        distances = np.abs(np.log(ratios))
+        nearest[size] = SIZES[distances.argmin()]
     return nearest

@@ -92,8 +92,9 @@ def _refuse_no_fraction(scores: pd.Series, path: str) -> None:
     """Refuse scores that are missing, or not between 0 and 1."""
     wrong = scores[~scores.between(0, 1)]
     if len(wrong):
-        line, value = wrong.index[0] + 2, wrong.iloc[0]
-        raise InputError(f"{path}, line {line}: {scores.name} = {value} is no fraction")
+        line = wrong.index[0] + 2  # below the header, counted from 1
+        fault = f"{scores.name} = {wrong.iloc[0]}"
+        raise InputError(f"{path}, line {line}: {fault} is no fraction")
 
 
 def located(path: str) -> Path:
@@ -170,14 +171,16 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
             n_families = models["family"].nunique()
             for statistic in METHODS:
                 value, draws = _correlation(models, in_domain, collection, counts, statistic)
-                ends = ends_of(draws) if n_families > 3 else (np.nan, np.nan)
+                low = high = np.nan
+                if n_families > 3:
+                    low, high = ends_of(draws)
                 row = {
                     "collection": collection,
                     "subset": subset,
                     "statistic": statistic,
                     "value": value,
-                    "low": ends[0],
-                    "high": ends[1],
+                    "low": low,
+                    "high": high,
                     "n_models": len(models),
                     "n_families": n_families,
                 }
@@ -222,7 +225,8 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
     counts = drawn_groups(strong["family"], seed, n_boot)
     subset = f"dev above {floor:g}, not declared on it"
     not_declared = subsets(strong, ALL, floor)[subset]
-    rows, drawn = [], []
+    rows = []
+    drawn = []
     for name, which in {"declared": ~not_declared, "not declared": not_declared}.items():
         models = strong[which]
         value, draws = _correlation(models, DEV, ALL, counts[:, which], "Spearman")

@@ -85,11 +85,10 @@ def read_qrels_json(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
     if not rows:
         raise InputError(f"{path}: no judgements in it; {shape}")
-    too_large = [
-        (query_id, doc_id)
-        for query_id, doc_id, relevance in rows
-        if not -(2**63) <= relevance < 2**63
-    ]
+    too_large = []
+    for query_id, doc_id, relevance in rows:
+        if not -(2**63) <= relevance < 2**63:
+            too_large.append((query_id, doc_id))
     if too_large:
         pairs = offenders(too_large)
         raise InputError(f"{path}: the relevance of {pairs} is too large; {shape}")
@@ -165,7 +164,7 @@ def export_split(
     _refuse_slashes(sets)
     all_ids = set().union(*sets.values())
     qrels = qrels[qrels["query_id"].isin(all_ids)]
-    paths, files = [], {}
+    paths = []
     for name, query_ids in sets.items():
         inside = qrels["query_id"].isin(query_ids)
         if kind == "shift":
@@ -173,12 +172,12 @@ def export_split(
             paths += write_shift(folder, name, texts, qrels[inside])
         elif kind == "resttest":
             bucket = folder / f"bucket-{name}"
-            files[bucket / "extrapolate.test-qrel.txt"] = qrels[inside]
-            files[bucket / "interpolate.test-qrel.txt"] = qrels[~inside]
+            paths.append(write_qrels(bucket / "extrapolate.test-qrel.txt", qrels[inside]))
+            paths.append(write_qrels(bucket / "interpolate.test-qrel.txt", qrels[~inside]))
         else:
             released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-            files[folder / f"{released}.train-qrel.txt"] = qrels[inside]
-    return paths + [write_qrels(path, rows) for path, rows in files.items()]
+            paths.append(write_qrels(folder / f"{released}.train-qrel.txt", qrels[inside]))
+    return paths
 
 
 def _refuse_slashes(names: Iterable[str]) -> None:

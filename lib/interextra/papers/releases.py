@@ -161,7 +161,7 @@ def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
 
     `test_set`: `dev`, `trec19` or `trec20`.
     """
-    bucket_of_query = {}
+    bucket_of_query: dict[str, int] = {}
     for bucket in BUCKETS:
         held_out = read_resttest(folder, bucket, "extrapolate", test_set)
         bucket_of_query |= dict.fromkeys(held_out["query_id"], bucket)
@@ -177,10 +177,12 @@ def released_words(folder: Path) -> pd.DataFrame:
     dev = real_queries("dev").frame().set_index("query_id")
     texts = dev["text"].loc[buckets.index]
     rows = []
-    for bucket, words in clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
+    words_of = clusters.distinctive_words(texts.tolist(), buckets, n=10)
+    for bucket, words in words_of.items():
         inside = texts[buckets == bucket]
-        first_words = inside.str.split().str[0].value_counts(normalize=True)
-        commonest = [f"{word} {share:.0%}" for word, share in first_words[:3].items()]
+        openings = inside.str.split().str[0]
+        shares = openings.value_counts(normalize=True)[:3]
+        commonest = shares.index + " " + shares.map("{:.0%}".format)
         row = {
             "bucket": bucket,
             "n_test": len(inside),
@@ -227,14 +229,14 @@ def released_bucket_agreement(
         as_train, as_test = dev_vectors[encoder].read(store)
         dev = as_test if len(as_test) else as_train
         is_known = dev.any(axis=1)
-        dev, theirs = dev[is_known], released[is_known]
+        dev = dev[is_known]
         for clustered, normalise in itertools.product(("train+test", "test"), (True, False)):
             others = train if clustered == "train+test" else None
             ours = [_buckets_of_dev(dev, dl, others, seed, normalise) for seed in seeds]
             labels = {"encoder": encoder, "clustered": clustered, "normalise": normalise}
             for seed, buckets in zip(seeds, ours, strict=True):
-                compared = _compared(buckets, theirs, ours)
-                rows.append(labels | {"seed": seed} | compared)
+                compared = _compared(buckets, released[is_known], ours)
+                rows.append({**labels, "seed": seed, **compared})
     return pd.DataFrame(rows)
 
 
@@ -249,7 +251,7 @@ def _compared(
         "n_queries": len(buckets),
         "ari": same["ari"],
         "share_matched": same["share_matched"],
-        "ari_other_seeds": np.mean(between) if between else np.nan,
+        "ari_other_seeds": float(np.mean(between)) if between else np.nan,
     }
 
 

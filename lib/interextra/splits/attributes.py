@@ -17,6 +17,7 @@ import pandas as pd
 
 from interextra.data.medquad import with_truth
 from interextra.store import InputError, code, digest, offenders, sha256
+from interextra.store.errors import kind_and_message
 
 Attribute = Callable[[dict], str | None]  # from a query, by column, to its label
 
@@ -57,8 +58,7 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
 
 def first_wh_word(text: str, whole: bool = False) -> str:
     """Return the first of the clusters of `wh_words`; "" for none."""
-    clusters = wh_words(text, whole)
-    return clusters[0] if clusters else ""
+    return next(iter(wh_words(text, whole)), "")
 
 
 def length(text: str, limit: int = 6, whole: bool = False) -> str:
@@ -153,7 +153,7 @@ def _imported(spec: str) -> Attribute:
         function = pkgutil.resolve_name(spec.removeprefix("python:"))
     except Exception as error:  # whatever a module of the user raises
         raise InputError(
-            f"attribute {spec!r} cannot be imported ({_message(error)}); "
+            f"attribute {spec!r} cannot be imported ({kind_and_message(error)}); "
             "write python:MODULE:FUNCTION"
         ) from None
     if not callable(function):
@@ -165,11 +165,6 @@ def _imported(spec: str) -> Attribute:
             f"attribute {spec!r} is no function of a file in Python; write one in a file"
         ) from None
     return function
-
-
-def _message(error: Exception) -> str:
-    """Return kind and message of an error of the user's code in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def fingerprint(spec: str) -> str:
@@ -214,15 +209,14 @@ def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
     frame = queries
     if isinstance(by, str) and by.startswith("column:"):
         frame = _with_column(queries, by)
-    given = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
-    labelled = given.dropna()
-    found = labelled.reindex(queries["query_id"], fill_value="").to_numpy(object)
-    not_strings = [label for label in found if not isinstance(label, str)]
+    labelled = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
+    all_labels = labelled.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
+    not_strings = [label for label in all_labels if not isinstance(label, str)]
     if not_strings:
         raise InputError(f"attribute {by}: a label is a string, not {offenders(not_strings)}")
-    if not any(found):
+    if not any(all_labels):
         raise InputError(f"attribute {by}: none of {len(queries)} queries has a label")
-    return found
+    return all_labels
 
 
 def _with_column(queries: pd.DataFrame, spec: str) -> pd.DataFrame:
@@ -242,14 +236,15 @@ def _applied(function: Attribute, queries: pd.DataFrame, by: str | Attribute) ->
 
     InputError names the query for which a function of the user fails.
     """
-    found = []
+    labels_in_order = []
     for query in queries.to_dict("records"):
         try:
-            found.append(function(query))
+            labels_in_order.append(function(query))
         except Exception as error:
             if not isinstance(by, str) or not is_code(by):
                 raise
+            message = kind_and_message(error)
             raise InputError(
-                f"attribute {by}: fails for the query {query['query_id']!r} ({_message(error)})"
+                f"attribute {by}: fails for the query {query['query_id']!r} ({message})"
             ) from error
-    return found
+    return labels_in_order

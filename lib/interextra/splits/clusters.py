@@ -24,7 +24,7 @@ def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarra
     """
     import faiss
 
-    trained = faiss.Kmeans(
+    clustering = faiss.Kmeans(
         vectors.shape[1],
         k,
         niter=25,
@@ -35,11 +35,11 @@ def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarra
         min_points_per_centroid=1,
         max_points_per_centroid=len(vectors),
     )
-    trained.train(vectors)
-    return trained.centroids.copy()
+    clustering.train(vectors)
+    return np.array(clustering.centroids)
 
 
-def agreement(ours: Sequence, released: Sequence) -> dict[str, float]:
+def agreement(ours: Sequence | np.ndarray, released: Sequence | np.ndarray) -> dict[str, float]:
     """Measure how alike two partitions of the same queries are.
 
     Returns

@@ -40,11 +40,10 @@ class ReSTrain(OfVectors, Split):
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
+        n_train = self.pool.size() if self.pool.source.is_open else None
         for size in self.sizes:
             if self.sizes.count(size) > 1:
                 raise InputError(f"sizes: {size} stands twice; keep one of each")
-        n_train = self.pool.size() if self.pool.source.is_open else None
-        for size in self.sizes:
             check_size(size, self.match, n_train)
             if self.draws and n_train:
                 check_part(size, n_train // len(BANDS))

@@ -42,8 +42,8 @@ class ReSTTest(OfVectors, Split):
         super().__init__(**fields)
         if not self.pool.source.is_open:
             return
-        n_test = sum(queries.size() for queries in self.tested)
-        check_k(self.k, self.pool.size() + n_test)
+        n_queries = sum(queries.size() for queries in (self.pool, *self.tested))
+        check_k(self.k, n_queries)
         if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
             check_part(self.fold_size, self._mean_fold_size())
 

@@ -68,7 +68,7 @@ class Shift(Split):
         if isinstance(self.by, Topics):  # they have no sizes before they are made
             return
         if self.train_size and self.pool.source.is_open:
-            division = _division_of(self)
+            division = _division_of(self, self.by)
             for name in division.clusters:
                 division.complement(name, self.train_size, self.seed)
 
@@ -88,7 +88,7 @@ class Shift(Split):
                 )
             return self.clusters or self.by.names
         if self.pool.source.fingerprint:  # else it is only priced
-            return _division_of(self).clusters
+            return _division_of(self, self.by).clusters
         rule = self.by.partition(":")[0]
         known = self.clusters or attributes.KNOWN_LABELS.get(rule)
         if not known:
@@ -154,10 +154,10 @@ class Shift(Split):
     def _clusters_of(self, split: str) -> pd.Series:
         """Return the cluster of each query of another split of the collection."""
         queries = self.pool.source.open().queries(split)
-        clusters = pd.Series("", queries["query_id"], dtype=object)
+        query_ids = queries["query_id"]
         if isinstance(self.by, Topics):
-            return clusters
-        clusters[:] = attributes.labels(queries, self.by)
+            return pd.Series("", query_ids, dtype=object)
+        clusters = pd.Series(attributes.labels(queries, self.by), query_ids, dtype=object)
         return clusters.where(clusters.isin(self.names), OUTSIDE)
 
 
@@ -167,12 +167,12 @@ def _changed_code(by: str) -> InputError:
 
 
 @lru_cache(maxsize=16)
-def _division_of(cell: Shift) -> "Division":
-    """Divide the queries of a shift by an attribute.
+def _division_of(cell: Shift, attribute: str) -> "Division":
+    """Divide the queries of a shift by its attribute.
 
     Runs, workers and planned notes ask for it again and again.
     """
-    labels = attributes.labels(cell.pool.frame(), cell.by)
+    labels = attributes.labels(cell.pool.frame(), attribute)
     return shift(labels, cell.n_test, cell.clusters, cell.seed)
 
 
@@ -190,8 +190,7 @@ class Division:
         rows = []
         for name in self.clusters:
             is_test = self.test[self.labels == name]
-            n_test = is_test.sum()
-            rows.append((name, len(is_test), len(is_test) - n_test, n_test))
+            rows.append((name, len(is_test), (~is_test).sum(), is_test.sum()))
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:

@@ -4,12 +4,18 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import pandas as pd
 
-from interextra.data.queries import Queries
+from interextra.data.queries import Part, Queries
 from interextra.store import Cell, InputError, Store, offenders, write_json
+
+if TYPE_CHECKING:
+    from interextra.models.search.vectors import QueryVectors
+else:
+    QueryVectors = Cell  # the rooms above may add kinds: any cell with `train`, `test` and `read`
 
 REGIMES = ("interpolation", "extrapolation")
 
@@ -17,7 +23,7 @@ REGIMES = ("interpolation", "extrapolation")
 class OfVectors(Cell):
     """A cell that divides the training queries that some vectors are of."""
 
-    vectors: Cell
+    vectors: QueryVectors
 
     @property
     def pool(self) -> Queries:
@@ -54,6 +60,27 @@ class Split(Cell):
     # How test queries are written, see `released.export_split`; "": the split divides none.
     release: ClassVar[str] = ""
 
+    if TYPE_CHECKING:  # here a property would be the default of a kind's field of that name
+
+        @property
+        def pool(self) -> Queries:
+            """The queries that are divided."""
+
+        @property
+        def seed(self) -> int:
+            """Seed of what is drawn."""
+
+        @property
+        def tested(self) -> tuple[Queries | Part, ...]:
+            """The test queries that are divided, too."""
+
+        @property
+        def names(self) -> tuple[str, ...]:
+            """What is left out: the names of the strata."""
+
+        def strata(self, store: Store) -> pd.Series:
+            """Return the stratum of each test query; index query_id."""
+
     @abstractmethod
     def size_of(self, part: str) -> int:
         """Return the number of queries in a set, estimated where the split is not there yet."""
@@ -72,14 +99,14 @@ class Split(Cell):
 
     def write_sets(self, folder: Path, store: Store, rows_of: dict[str, np.ndarray]) -> None:
         """Write sets.json from the rows of the pool's queries that are in each set."""
-        query_ids = np.array(self.pool.ids(store), dtype=object)
+        query_ids = np.asarray(self.pool.ids(store), object)
         sets = {name: query_ids[rows].tolist() for name, rows in rows_of.items()}
         write_json(folder / "sets.json", sets)
 
 
 def _refuse_zero_vectors(vectors: np.ndarray, splits: Iterable[Queries], store: Store) -> None:
     """Raise InputError for the first split with a vector of length 0; `vectors` are of all."""
-    is_zero = ~vectors.any(axis=1)
+    is_zero = ~np.any(vectors, axis=1)
     if not is_zero.any():  # the queries are read for the message only
         return
     start = 0

@@ -199,9 +199,9 @@ def _native_clusters(
 def check_switches(switches: dict[str, str]) -> None:
     """Refuse values of `SWITCHES` that are unknown."""
     for name, value in switches.items():
-        known = SWITCHES[name]
-        if value not in known:
-            raise InputError(f"unknown {name} {value!r}: one of {', '.join(known)}")
+        if value not in SWITCHES[name]:
+            known = ", ".join(SWITCHES[name])
+            raise InputError(f"unknown {name} {value!r}: one of {known}")
 
 
 def check_sizes(n_topics: int, k: int, target: int, n: int) -> None:
@@ -282,12 +282,12 @@ def _exact(distances: np.ndarray, n: int) -> np.ndarray:
     """
     largest_distance = distances.max()
     tolerance = 1e-12 * n**2 * largest_distance  # sums that rounding alone sets apart are ties
-    is_lower = np.tri(len(distances), dtype=bool)
+    k = len(distances)
+    is_lower = np.tri(k, dtype=bool)
     pairs = np.where(is_lower, -np.inf, distances)  # each pair once, in order
     best_sum = -np.inf
-    best_rows = []
-    first_members = itertools.combinations(range(len(distances) - 2), n - 2)
-    for members in map(list, first_members):
+    best_rows: list[int] = []
+    for members in map(list, itertools.combinations(range(k - 2), n - 2)):
         start = members[-1] + 1 if members else 0
         inner_sum = distances[members][:, members].sum() / 2
         gains = distances[members, start:].sum(axis=0)  # of each later centroid
@@ -372,12 +372,19 @@ def expand(
         is_growing[topic] = new_size < target
         distances[:, cluster] = np.inf
         if merge == "merged":
-            members = joined[topic]
-            centre = np.average(centroids[members], axis=0, weights=sizes[members])
             is_free = np.isfinite(distances[topic])
-            to_centre = cdist(centre[None], centroids)[0]
-            distances[topic, is_free] = to_centre[is_free]
+            members = joined[topic]
+            from_centre = _distances_from_centre(centroids, sizes, members)
+            distances[topic, is_free] = from_centre[is_free]
     return joined
+
+
+def _distances_from_centre(
+    centroids: np.ndarray, sizes: np.ndarray, members: list[int]
+) -> np.ndarray:
+    """Return the distance of each centroid from that of all queries of the clusters `members`."""
+    centre = np.average(centroids[members], axis=0, weights=sizes[members])
+    return cdist(centre[None], centroids)[0]
 
 
 def _next_topic(distances: np.ndarray, is_growing: np.ndarray, order: str, last: int) -> int:

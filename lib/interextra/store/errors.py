@@ -28,12 +28,17 @@ def offenders(items: Iterable[object], n: int = 3) -> str:
     return f"{shown}, …" if len(first) > n else shown
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: object) -> str:
     """Return another library's message for an error message.
 
     Some have many lines, some end with a line feed.
     """
     return _cut(" ".join(str(error).split()))
+
+
+def kind_and_message(error: Exception) -> str:
+    """Return kind and message of an error of any code in one line."""
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 def _cut(text: str) -> str:

@@ -138,9 +138,10 @@ class Composer:
         self.rng = rng
         self.direct = direct
         self.own_words = 1 - mismatch
-        blocks = load("common.yaml")
-        texts = {name: block for name, block in blocks.items() if isinstance(block, str)}
-        self.common = {name: lines(text) for name, text in texts.items()}
+        self.common: dict[str, list[str]] = {}
+        for name, block in load("common.yaml").items():
+            if isinstance(block, str):
+                self.common[name] = lines(block)
         self.passages: list[Passage] = []
         self.texts: set[str] = set()
         self.intents: list[Intent] = []
@@ -252,11 +253,11 @@ class Composer:
             group = spec["attributes"][attribute]["group"]
             self._intent(spec, [row], attribute, group, gold)
         if self.rng.random() < 0.8:
-            self._several(spec, row, known, "two", self.common["two"], 2)
+            self._several(spec, row, known, "two", 2)
         if self.rng.random() < 0.25:
-            self._several(spec, row, known, "near", self.common["near"], 1)
+            self._several(spec, row, known, "near", 1)
         if self.rng.random() < 0.25:
-            self._several(spec, row, known, "background", spec["background"], 0)
+            self._several(spec, row, known, "background", 0)
 
     def _fact(self, spec: Spec, row: Row, attribute: str) -> int | None:
         """Add a passage about one fact; see OPENINGS for the ways to say it."""
@@ -271,7 +272,8 @@ class Composer:
             opening = pick(rng, self.common["fact_opening"])
             head = render(opening, rng, **slots)
         elif chance < OPENINGS + FAQ:
-            question = render(pick(rng, own["faq"]), rng, **slots)
+            faq = pick(rng, own["faq"])
+            question = render(faq, rng, **slots)
             head = question.replace(" i ", " I ") + "?"
         elif chance < OPENINGS + FAQ + CLOSINGS:
             closings = self.common["fact_closing"]
@@ -281,15 +283,10 @@ class Composer:
         return self._add(spec, [row], "fact", (attribute,), wordings, slots, tails, head)
 
     def _several(
-        self,
-        spec: Spec,
-        row: Row,
-        known: list[str],
-        kind: str,
-        wordings: list[str],
-        n_attributes: int,
+        self, spec: Spec, row: Row, known: list[str], kind: str, n_attributes: int
     ) -> None:
         """Add a passage that may mention two facts, and is about the first `n_attributes`."""
+        wordings = spec[kind] if kind == "background" else self.common[kind]
         two = shuffled(self.rng, known)[:2]
         slots = self._slots(spec, row, two[0])
         for number, attribute in enumerate(two, start=1):
@@ -304,7 +301,9 @@ class Composer:
         """
         rows = spec["rows"]
         row_of = {row["name"]: row for row in rows}
-        relations = {(first, second): value for first, second, value in spec["relation_values"]}
+        relations = {}
+        for first, second, value in spec["relation_values"]:
+            relations[first, second] = value
         couples = list(relations)
         n_wanted = int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
@@ -405,9 +404,10 @@ class Composer:
             is_general = rng.random() < 0.33
             wordings = self.common["ask"] if is_general else own["ask"]
         else:
-            (a, full_a), (b, full_b) = shuffled(rng, names)
-            slots |= {"a": a, "A": full_a, "as": plural(a)}
-            slots |= {"b": b, "B": full_b, "bs": plural(b)}
+            for letter, (name, full) in zip("ab", shuffled(rng, names), strict=True):
+                slots[letter] = name
+                slots[letter.upper()] = full
+                slots[f"{letter}s"] = plural(name)
             wordings = self._questions_about_two(intent, rng)
         return render(pick(rng, wordings), rng, **slots)
 

@@ -5,6 +5,7 @@ domain.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -77,14 +78,16 @@ class Draft:
     It has numbered passages, the queries of each split so far, and their judgements.
     """
 
-    def __init__(self, composer: Composer, rng: Random, splits: tuple[str, ...]):
+    def __init__(self, composer: Composer, rng: Random, splits: Sequence[str]):
         self.composer = composer
         self.rng = rng
         self.rows: dict[str, list[Judged]] = {split: [] for split in splits}
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
-        order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
-        self.doc_ids = {position: f"d{number:04d}" for number, position in enumerate(order, 1)}
+        self.doc_ids: dict[int, str] = {}  # of each position in the composer
+        positions = shuffled(rng, range(len(composer.passages)))
+        for number, position in enumerate(positions, start=1):
+            self.doc_ids[position] = f"d{number:04d}"
         # entity, or domain and attribute -> positions of passages
         self.about: dict[Any, list[int]] = defaultdict(list)
         for position, passage in enumerate(composer.passages):
@@ -212,10 +215,10 @@ def generate_mini(
     if n_graded is None:
         n_graded = 3 * n_train // 40
     sizes = TEST_SIZES | {"dev": n_dev}
-    splits = ("train", "dev", "test")
+    splits = ["train", "dev", "test"]
     if n_graded:
         sizes["graded"] = n_graded
-        splits = (*splits, "graded")
+        splits.append("graded")
     queries_rng = Random(f"mini-{seed}-queries")
     draft = Draft(composer, queries_rng, splits)
     plan_rng = Random(f"mini-{seed}-plan")
@@ -231,8 +234,11 @@ def _add_tests(draft: Draft, planned: Planned) -> None:
         for position, (entity_label, intent_label) in items:
             intent = draft.composer.intents[position]
             query = draft.query(intent)
-            query |= {"test_set": test_set}
-            query |= {"planned_entity": entity_label, "planned_intent": intent_label}
+            if query is None:
+                raise InputError(f"{test_set}: an intent has no wording left; lower n_dev")
+            query["test_set"] = test_set
+            query["planned_entity"] = entity_label
+            query["planned_intent"] = intent_label
             if test_set == "dev":
                 draft.label("dev", query, intent)
             else:
@@ -252,7 +258,8 @@ def _add_training(draft: Draft, holdout: Holdout, n_train: int) -> None:
             "training queries"
         )
     allowed = [position for position in order if position not in holdout.banned]
-    turn = list(dict.fromkeys([*holdout.required, *allowed]))
+    in_order = dict.fromkeys([*holdout.required, *allowed])  # each once
+    turn = list(in_order)
     training = draft.rows["train"]
     while turn and len(training) < n_train:
         not_used_up = []
@@ -270,7 +277,10 @@ def _add_training(draft: Draft, holdout: Holdout, n_train: int) -> None:
 
 def ood_names() -> list[str]:
     """Return the names of all out-of-domain collections, as `generate` takes them."""
-    return [f"ood-{world}-{kind}" for world, kinds in KINDS.items() for kind in kinds]
+    names = []
+    for world, kinds in KINDS.items():
+        names += [f"ood-{world}-{kind}" for kind in kinds]
+    return names
 
 
 class _Kind(Composer):
@@ -333,7 +343,8 @@ def generate_ood(name: str, seed: int = SEED) -> World:
     It has passages of a world of its own, and 50 graded queries in the split `test`.
     """
     if name not in ood_names():
-        raise InputError(f"no generated world called {name!r}; there are {', '.join(ood_names())}")
+        known = ", ".join(ood_names())
+        raise InputError(f"no generated world called {name!r}; there are {known}")
     _, world, kind = name.split("-")
     rng = Random(f"{name}-{seed}")
     files = [f"ood_{file}" for file in FILES[world]]
@@ -348,15 +359,19 @@ def generate_ood(name: str, seed: int = SEED) -> World:
         if len(draft.rows["test"]) == N_OOD:
             break
         query = draft.query(intent) if intent.gold else None
-        if not query:
-            continue
-        text = query["text"]
-        if kind == "claims":
-            query["text"] = tidy(text.capitalize() + ".")
-        elif kind == "titles":
-            query["text"] = tidy(text.capitalize())
-        draft.judge("test", query | {"test_set": name}, intent)
+        if query:
+            query["text"] = _punctuated(query["text"], kind)
+            draft.judge("test", query | {"test_set": name}, intent)
     return draft.world()
+
+
+def _punctuated(text: str, kind: str) -> str:
+    """Return a query as one writes its kind: claims are sentences, titles have a capital."""
+    if kind == "claims":
+        return tidy(text.capitalize() + ".")
+    if kind == "titles":
+        return tidy(text.capitalize())
+    return text
 
 
 def _fitting(intents: list[Intent], kind: str) -> list[Intent]:

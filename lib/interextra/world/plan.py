@@ -173,8 +173,7 @@ def plan(intents: list[Intent], sizes: dict[str, int], rng: Random) -> tuple[Pla
     wanted = {test_set: cells(test_set, n) for test_set, n in sizes.items()}
     holdout = Holdout(intents, rng)
     planned: Planned = {test_set: [] for test_set in sizes}
-    ordered_cells = list(next(iter(wanted.values())))
-    for cell in ordered_cells:
+    for cell in next(iter(wanted.values())):
         entity_label, intent_label = cell
         for test_set in sizes:
             n_wanted = wanted[test_set][cell]

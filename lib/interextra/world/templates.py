@@ -113,11 +113,13 @@ def typo(text: str, rng: Random) -> str:
     A letter is dropped, doubled, or swapped with the next.
     """
     words = text.split()
-    long_words = [i for i, word in enumerate(words) if len(word) >= 5 and word.isalpha()]
+    long_words = []
+    for position, word in enumerate(words):
+        if len(word) >= 5 and word.isalpha():
+            long_words.append((position, word))
     if not long_words:
         return text
-    position = pick(rng, long_words)
-    word = words[position]
+    position, word = pick(rng, long_words)
     kind = rng.random()
     at = 1 + below(rng, len(word) - 2)
     letter, following = word[at : at + 2]
@@ -127,7 +129,8 @@ def typo(text: str, rng: Random) -> str:
         slip = letter + letter + following
     else:
         slip = following + letter
-    words[position] = word[:at] + slip + word[at + 2 :]
+    before = word[:at]
+    words[position] = before + slip + word[at + 2 :]
     return " ".join(words)
 
 
@@ -139,7 +142,7 @@ def lines(block: str | None) -> list[str]:
 
 def _table(block: str | None) -> list[list[str]]:
     """Return the cells of each line of a block, which bars separate."""
-    return [[cell.strip() for cell in line.split("|")] for line in lines(block)]
+    return [re.split(r"\s*\|\s*", line) for line in lines(block)]
 
 
 @cache
@@ -175,7 +178,7 @@ def _entity(cells: list[str], columns: list[str]) -> dict[str, str]:
 def _attribute(block: dict[str, str]) -> dict[str, Any]:
     """Return the wordings of an attribute; `faq` are its questions that name no entity bare."""
     attribute: dict[str, Any] = {"group": block["group"]}
-    attribute["nouns"] = [noun.strip() for noun in block["nouns"].split(";")]
+    attribute["nouns"] = re.split(r"\s*;\s*", block["nouns"].strip())
     for kind in ("ask", "say", "clause", "pair"):
         attribute[kind] = lines(block.get(kind))
     questions = [line for line in attribute["ask"] if re.match(r"(wh|how|is|are|do|can)", line)]

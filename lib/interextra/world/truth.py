@@ -58,7 +58,7 @@ def intent_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> p
     """
     columns = ["intent", "entities", "intent_group"]
     training_intents = set()
-    training_pairs = set()
+    training_pairs: set[tuple[str, str]] = set()
     for intent, entities, group in train_queries[columns].itertuples(index=False):
         training_intents.add(intent)
         training_pairs.update((entity, group) for entity in entities)
