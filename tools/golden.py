@@ -30,8 +30,9 @@ from interextra.data.runs import RunFile
 from interextra.measures.indicators import Nearness
 from interextra.models.architectures import architectures
 from interextra.models.model import Model, Pretrained, trained_behind
+from interextra.models.planning import model_of
 from interextra.models.recipe import Pretraining, Recipe, load_recipe
-from interextra.models.search.hybrid import Reranked, any_model_of
+from interextra.models.search.hybrid import Reranked
 from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
 from interextra.models.search.vectors import (
     GivenFile,
@@ -189,7 +190,7 @@ RECIPES = {
 def of_models(spec: str, names: list[str]) -> Samples:
     """Return samples of models, and of what searches with them."""
     train, test = queries_of(spec)
-    models = {name: any_model_of(RECIPES[name], train, seed=1) for name in names}
+    models = {name: model_of(RECIPES[name], train, seed=1) for name in names}
     samples: Samples = {f"model: {name}": model for name, model in models.items()}
     for name, model in models.items():
         samples[f"run: {name}"] = Run(model=model, queries=(test,), depth=10)
@@ -220,7 +221,7 @@ INDEXES = {
 def of_search(spec: str, folder: Path) -> Samples:
     """Return samples of indexes, fusion and reranking, and of vectors of a trained model."""
     train, test = queries_of(spec)
-    dense = any_model_of(RECIPES["dense"], train, seed=1)
+    dense = model_of(RECIPES["dense"], train, seed=1)
     encoded = Encoded(model=dense, source=train.source)
     samples: Samples = {"encoded": encoded}
     for index, options in INDEXES.items():
@@ -231,7 +232,7 @@ def of_search(spec: str, folder: Path) -> Samples:
     samples["imported"] = Imported(file=file, queries=(test,))
     samples["vectors of a model"] = TrainedVectors(model=dense, train=train, test=(test,))
     for name in ("dense", "SPLADE", "ColBERT"):
-        model = any_model_of(RECIPES[name], train, seed=1)
+        model = model_of(RECIPES[name], train, seed=1)
         samples[f"nearness: {name}"] = Nearness(model=model, queries=(test,), k=3)
     return samples | _of_fusion(train, test)
 
@@ -248,7 +249,7 @@ def _given_run(train: Queries, test: Queries, path: Path) -> GivenFile:
 def _of_fusion(train: Queries, test: Queries) -> Samples:
     """Return samples of what is made from two runs."""
     bm25, dense, reranker = (
-        any_model_of(RECIPES[name], train, seed=1) for name in ("BM25", "dense", "reranker")
+        model_of(RECIPES[name], train, seed=1) for name in ("BM25", "dense", "reranker")
     )
     by_words = Run(model=bm25, queries=(train, test), depth=10)
     by_meaning = Run(model=dense, queries=(train, test), depth=10)

@@ -15,14 +15,12 @@ from interextra.data.collection import Passages
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.models.architectures.dense import Dense, inner_products
-from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, names_of
+from interextra.models.model import LOG, Model, OfModel, file_of, names_of
 from interextra.models.recipe import (
     FLOAT32_MEGABYTES,
     MULTIPLICATIONS_PER_SECOND,
     RUN_ROW_MEGABYTES,
     Recipe,
-    Trained,
-    load_recipe,
 )
 from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
 from interextra.models.search.topk import exact_search
@@ -79,11 +77,12 @@ class Ranking(Cell):
         InputError for a set that is not ranked here.
         """
         names = names_of(self.queries)
-        is_name = isinstance(queries, str)
-        known = names if is_name else self.queries
-        if queries in known:
-            return self.queries[known.index(queries)]
-        asked = queries if is_name else f"{queries.name} of {queries.source.spec}"
+        for name, ranked in zip(names, self.queries, strict=True):
+            if queries in (name, ranked):
+                return ranked
+        asked = queries
+        if not isinstance(queries, str):
+            asked = f"{queries.name} of {queries.source.spec}"
         raise InputError(
             f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}"
         )
@@ -157,27 +156,6 @@ class Run(OfModel, Ranking):
         """Return the estimated seconds of one core: those of encoding."""
         n_passages = self.source.n_passages()
         return self.recipe.cost(0, n_passages, self.n_queries())["encode_seconds"]
-
-
-def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """Return the model of a recipe with what it needs first.
-
-    These are pretrained weights, a model that mines negatives, a teacher. All are trained on the
-    same queries with the same seed; negatives are drawn from the same `negative_passages`.
-    """
-    if not isinstance(recipe, Trained):
-        return Model.of(recipe, train, seed)
-    others: dict[str, Cell] = {}
-    for role, name in (("first", recipe.after), ("teacher", recipe.teacher)):
-        if name:
-            other = load_recipe(name, negative_passages=recipe.negative_passages)
-            others[role] = model_of(other, train, seed)
-    if recipe.pretraining:
-        others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
-    if recipe.negatives.startswith("mined"):
-        miner = others["first"]
-        others["ranking"] = Run(model=miner, queries=(train,), depth=recipe.negative_depth)
-    return Model.of(recipe, train, seed, **others)
 
 
 class Encoded(OfModel):
@@ -338,8 +316,9 @@ class Imported(Ranking):
         ranking = run.frame()
         ranking = ranking[ranking["rank"] <= self.depth]
         for queries, query_ids in ids_of_sets.items():
-            part = ranking[ranking["query_id"].isin(query_ids)]
-            RunFile.from_frame(part).write_parquet(folder / file_of(queries))
+            is_of_set = ranking["query_id"].isin(query_ids)
+            run = RunFile.from_frame(ranking[is_of_set])
+            run.write_parquet(folder / file_of(queries))
 
     def _refuse_other_ids(self, run: RunFile, asked: set[str]) -> None:
         """Refuse ids of no query and of no passage, and queries that the run lacks."""
@@ -353,7 +332,10 @@ class Imported(Ranking):
         if not self.missing_queries:
             missing = sorted(asked - set(run.query_ids))
             wrong["queries are missing (missing_queries allows it)"] = missing
-        problems = [f"{len(ids)} {what}: {offenders(ids)}" for what, ids in wrong.items() if ids]
+        problems = []
+        for what, ids in wrong.items():
+            if ids:
+                problems.append(f"{len(ids)} {what}: {offenders(ids)}")
         if problems:
             raise InputError(f"{self.file.path}: {'; '.join(problems)}")
 
@@ -378,7 +360,23 @@ def _as_ranx(run: RunFile, by_rank: bool) -> Any:
     return ranx.Run.from_df(frame.astype(types), *RANX)
 
 
-class Fused(Ranking):
+class OfRuns(Ranking):
+    """What is made of `runs` on the same queries."""
+
+    runs: tuple[Ranking, ...]
+
+    @property
+    def queries(self) -> tuple[Queries | Part, ...]:
+        """The sets of queries that the runs rank."""
+        return self.runs[0].queries if self.runs else ()
+
+    @property
+    def has_same_queries(self) -> bool:
+        """Whether all runs rank the same sets of queries, in the same order."""
+        return all(run.queries == self.queries for run in self.runs)
+
+
+class Fused(OfRuns):
     """Runs on the same queries in one ranking.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a
@@ -387,20 +385,13 @@ class Fused(Ranking):
     by their nDCG@10: `weights.json`.
     """
 
-    runs: tuple[Ranking, ...]
     method: str = "rrf"
     weights: tuple[float, ...] = ()
     tuned: Queries | Part | None = None  # one of the sets of queries that the runs rank
 
-    @property
-    def queries(self) -> tuple[Queries | Part, ...]:
-        """The sets of queries that the runs rank."""
-        return self.runs[0].queries if self.runs else ()
-
     def build(self, folder: Path, store: Store) -> None:
         """Fuse the rankings of each set of queries, with tuned weights where they are asked for."""
-        has_same_queries = all(run.queries == self.queries for run in self.runs)
-        if not has_same_queries or len(self.weights) not in (0, len(self.runs)):
+        if not self.has_same_queries or len(self.weights) not in (0, len(self.runs)):
             raise InputError(
                 "fusion: give runs on the same queries, and a weight for each run or none"
             )
@@ -445,9 +436,7 @@ class Fused(Ranking):
 
         qrels = self.tuned.qrels(store)
         frames = [run.read(store, self.tuned).frame() for run in self.runs]
-        shared = set(qrels["query_id"])
-        for frame in frames:
-            shared &= set(frame["query_id"])
+        shared = set(qrels["query_id"]).intersection(*[frame["query_id"] for frame in frames])
         if not shared:
             raise InputError(
                 f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"

@@ -28,6 +28,11 @@ def losses() -> dict[str, Callable]:
     return dict(sorted(_LOSSES.items()))
 
 
+def losses_for(*kinds: str) -> list[str]:
+    """Return the names of the losses that are for some of these kinds of scores."""
+    return [name for name, loss in losses().items() if set(kinds).intersection(loss.kinds)]
+
+
 def for_scores(*kinds: str, goal: Callable | None = None) -> Callable:
     """Make a function a loss for some kinds of scores.
 
