@@ -3,7 +3,6 @@
 Its index is that of the collection, see `lucene`.
 """
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,10 +41,12 @@ class Options(Recipe):
         n_queries: int,
     ) -> dict[str, float]:
         """Return the cost of `Recipe.cost`; training are the searches of the tuning."""
+        cost = super().cost(n_train, n_passages, n_queries)
         n_points = len(self.k1) * len(self.b)
-        n_searches = min(self.tuning_queries, n_train) * n_points if n_points > 1 else 0
-        seconds = n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
-        return super().cost(n_train, n_passages, n_queries) | {"train_seconds": seconds}
+        if n_points > 1:
+            n_searches = n_points * min(self.tuning_queries, n_train)
+            cost["train_seconds"] = n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
+        return cost
 
 
 class BM25(NamedTuple):
@@ -71,11 +72,12 @@ def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndar
     >>> reciprocal_rank(rows, [np.array([9, 3]), np.array([8])]).tolist()
     [0.5, 0.0]
     """
-    is_hit = np.stack(
-        [np.isin(top, answers) for top, answers in zip(rows[:, :10], relevant, strict=True)]
-    )
-    rank_of_first_hit = is_hit.argmax(axis=1) + 1
-    return np.where(is_hit.any(axis=1), 1 / rank_of_first_hit, 0.0)
+    values = np.zeros(len(rows))
+    for query, answers in enumerate(relevant):
+        hits = np.flatnonzero(np.isin(rows[query, :10], answers))
+        if len(hits):
+            values[query] = 1 / (hits[0] + 1)
+    return values
 
 
 def fit(
@@ -90,7 +92,7 @@ def fit(
 
     The first best pair in the order of the recipe wins. A grid of one pair needs no queries.
     """
-    grid = [{"k1": k1, "b": b} for k1, b in itertools.product(recipe.k1, recipe.b)]
+    grid = [{"k1": k1, "b": b} for k1 in recipe.k1 for b in recipe.b]
     n_tuning_queries = 0
     if len(grid) == 1:
         bm25_index(collection)
@@ -98,7 +100,7 @@ def fit(
         texts, relevant = _tuning_queries(recipe, collection, query_ids, split, seed)
         n_tuning_queries = len(texts)
         for point in grid:
-            rows, _ = bm25_search(collection, texts, 10, point["k1"], point["b"])
+            rows, _ = bm25_search(collection, texts, 10, **point)
             point["RR@10"] = float(reciprocal_rank(rows, relevant).mean())
     best = max(grid, key=lambda point: point.get("RR@10", 0))
     chosen = {"k1": best["k1"], "b": best["b"]}

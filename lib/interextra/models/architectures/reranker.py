@@ -81,16 +81,13 @@ class Reranker(Neural):
         """Return the k best passages for each query text, as `topk.exact_search` gives them."""
         depth = self.recipe.rerank_depth
         _, place = collection.passages.tie_order
-        first_rows, first_scores = self.first_stage.search(collection, texts, max(k, depth))
+        rows, bm25_scores = self.first_stage.search(collection, texts, max(k, depth))
         blocks = []
         for start in range(0, len(texts), BLOCK):
             here = slice(start, start + BLOCK)
-            rows, bm25_scores = first_rows[here], first_scores[here]
-            scores = self.score(collection.passages, texts[here], rows[:, :depth])
-            scores = self._interpolated(scores, bm25_scores[:, :depth])
-            blocks.append(below(rows, bm25_scores, scores, place, k))
-        all_rows, all_scores = zip(*blocks, strict=True)
-        return np.concatenate(all_rows), np.concatenate(all_scores)
+            blocks.append(self.score(collection.passages, texts[here], rows[here, :depth]))
+        scores = self._interpolated(np.concatenate(blocks), bm25_scores[:, :depth])
+        return below(rows, bm25_scores, scores, place, k)
 
     def _interpolated(self, scores: np.ndarray, bm25_scores: np.ndarray) -> np.ndarray:
         """Mix scores with those of BM25 by `first_stage_weight`, both standardised."""
@@ -151,7 +148,8 @@ def standardised(scores: np.ndarray) -> np.ndarray:
     known = np.where(is_passage, scores, 0)
     mean = known.sum(axis=1, keepdims=True) / n_passages
     deviation = np.where(is_passage, known - mean, 0)
-    spread = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / n_passages)
+    variance = (deviation**2).sum(axis=1, keepdims=True) / n_passages
+    spread = np.sqrt(variance)
     standard = deviation / np.where(spread > 0, spread, 1)
     return np.where(is_passage, standard, -np.inf).astype(np.float32)
 
@@ -185,9 +183,9 @@ def below(
     """
     scores = np.concatenate([scored, _shifted_rest(first_scores, scored)], axis=1)
     tie_place = np.where(first >= 0, place[first], len(place))
-    order = np.lexsort((tie_place, -scores), axis=1)[:, :k]
-    rows = np.take_along_axis(first, order, axis=1)
-    return rows, np.take_along_axis(scores, order, axis=1)
+    order = np.lexsort((tie_place, -scores), axis=1)
+    best = order[:, :k]
+    return np.take_along_axis(first, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
 
 def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:

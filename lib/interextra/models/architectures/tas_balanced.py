@@ -120,7 +120,8 @@ def scored_pairs(
     """
     text_of = text_numbers(passages)
     run = RunFile.read(ranking).frame()
-    run["query"] = pd.Index(pairs.query_ids).get_indexer(run["query_id"])
+    known = pd.Index(pairs.query_ids)
+    run["query"] = known.get_indexer(run["query_id"])
     run["row"] = passages.rows(run["doc_id"])
     codes = run["query"] * len(passages) + run["row"]
     is_relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)

@@ -47,10 +47,11 @@ class Tokens:
         is_token = batch["attention_mask"].bool()
         if (batch["input_ids"][~is_token] != self.padding).any():
             return False
-        columns = {name: value for name, value in batch.items() if torch.is_tensor(value)}
         for row, text in enumerate(texts):
-            mask = is_token[row]
-            self.kept[task, text] = {name: column[row][mask] for name, column in columns.items()}
+            kept = self.kept[task, text] = {}
+            for name, column in batch.items():
+                if torch.is_tensor(column):
+                    kept[name] = column[row, is_token[row]]
         return True
 
     def _padded(self, rows: list[Columns]) -> dict[str, Any]:
