@@ -177,7 +177,7 @@ def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
 TFIDF = """
 LABEL = "TF-IDF"
 COLOUR = "#000000"
-ENCODES_QUERIES = INTERACTS = False
+ENCODES_QUERIES = False
 
 import numpy as np
 from interextra.models.recipe import Recipe

@@ -1,6 +1,5 @@
 """Where the weights of an encoder come from: the tiny base, MiniLM, a folder or a hub id."""
 
-import json
 import logging
 import os
 import re
@@ -151,7 +150,7 @@ def verified_base(folder: Path = BASE) -> Path:
     """Return the folder of the tiny base, its files compared with the checksums in recipe.json."""
     remedy = "restore it from the repository or run `make base`"
     try:
-        checksums = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
+        checksums = read_json(folder / "recipe.json")["sha256"]
         damaged = [name for name, known in checksums.items() if sha256(folder / name) != known]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"the tiny base in {folder} is incomplete ({error}); {remedy}") from None

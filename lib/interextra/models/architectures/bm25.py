@@ -19,7 +19,6 @@ from interextra.models.training.pairs import training_pairs
 LABEL = "BM25"
 COLOUR = "#999999"
 ENCODES_QUERIES = False
-INTERACTS = False
 QUERY_SECONDS = 2e-4  # of a search
 PASSAGE_SECONDS = 5e-9  # of a search, for each passage of the collection
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
 ENCODES_QUERIES = True
-INTERACTS = True
 
 # Tokens of queries and of passages that are scored at once: the scores of a tile stay in the
 # processor's cache

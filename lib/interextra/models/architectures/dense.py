@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 
 class Options(Trained):

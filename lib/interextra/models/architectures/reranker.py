@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LABEL = "Reranker"
 COLOUR = "#D55E00"
 ENCODES_QUERIES = False
-INTERACTS = True
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
@@ -120,10 +119,8 @@ class Reranker(Neural):
         is_passage = rows >= 0
         query_of_pair, _ = np.nonzero(is_passage)
         passage_texts = passages.texts(rows[is_passage])
-        pairs = [
-            [texts[query], passage]
-            for query, passage in zip(query_of_pair, passage_texts, strict=True)
-        ]
+        query_texts = [texts[query] for query in query_of_pair]
+        pairs = list(zip(query_texts, passage_texts, strict=True))
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         scores[is_passage] = self.model.predict(
             pairs,

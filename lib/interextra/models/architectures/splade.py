@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LABEL = "SPLADE"
 COLOUR = "#009E73"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 
 class Options(Trained):

@@ -33,7 +33,6 @@ from interextra.splits.similarity import nearest
 LABEL = "TAS-B"
 COLOUR = "#332288"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 load = compressed.load
 

@@ -30,12 +30,9 @@ class Reranked(OfModel, OfRuns):
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
         passages = self.source.open().passages
         for queries in self.queries:
-            text_of = queries.frame(store).set_index("query_id")["text"]
-            pairs = self._pairs(store, queries)
-            pairs = pairs[pairs["query_id"].isin(text_of.index)]
-            texts = text_of[pairs["query_id"]].tolist()
-            rows = passages.rows(pairs["doc_id"].tolist())
-            scores = model.score(passages, texts, rows[:, np.newaxis])
+            pairs = self._pairs(store, queries).merge(queries.frame(store), on="query_id")
+            rows = passages.rows(pairs["doc_id"])
+            scores = model.score(passages, pairs["text"].tolist(), rows[:, np.newaxis])
             ranking = RunFile.from_frame(pairs.assign(score=scores[:, 0]))
             ranking.write_parquet(folder / file_of(queries))
 

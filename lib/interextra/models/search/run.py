@@ -1,7 +1,6 @@
 """Rankings as cells: by a trained model or an index, imported, and several fused into one."""
 
 import itertools
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
+from interextra.store.files import read_json
 
 Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
@@ -93,9 +93,7 @@ class Ranking(Cell):
         It is {} where nothing was trained.
         """
         path = store[self] / LOG
-        if not path.is_file():
-            return {}
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path) if path.is_file() else {}
 
     def write(
         self,
@@ -281,7 +279,7 @@ class Searched(OfModel, Ranking):
 
     def bytes_per_passage(self, store: Store) -> float:
         """Return how many bytes of the index a passage takes."""
-        return json.loads((store[self] / "bytes.json").read_text(encoding="utf-8"))
+        return read_json(store[self] / "bytes.json")
 
     def title(self) -> str:
         """Return what a reader calls it."""
