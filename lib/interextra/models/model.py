@@ -203,7 +203,7 @@ class Model(Cell):
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
         n_passages = self.train.source.n_passages()
-        return self.recipe.cost(self.train.size(), n_passages, 0)["train_seconds"]
+        return self.recipe.train_seconds(self.train.size(), n_passages)
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""

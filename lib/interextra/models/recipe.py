@@ -90,16 +90,13 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
         return 0
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimate steps, train_seconds and encode_seconds on one core.
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        return 0.0
 
-        Texts are taken to be as long as the recipe allows.
-        """
-        return {
-            "steps": 0,
-            "train_seconds": 0.0,
-            "encode_seconds": n_passages / INDEXED_PER_SECOND,
-        }
+    def search_seconds(self, n_passages: int, n_queries: int) -> float:
+        """Estimate the seconds of one core in which passages are made ready for a search."""
+        return n_passages / INDEXED_PER_SECOND
 
     def needs(self) -> list[str]:
         """Return what `model.fit` must be given: some of start, ranking, teacher."""
@@ -290,27 +287,29 @@ class Trained(Recipe):
             return load_recipe(self.after).size
         return size_of(self.initialisation)
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimate steps, train_seconds and encode_seconds on one core, see `Recipe.cost`."""
-        pair_tokens = self.batch_size * (self.query_length + self.passage_length)
-        step_tokens = pair_tokens + self.drawn() * self.passage_length
-        return self._cost(n_train, step_tokens, n_passages * self.passage_length)
-
-    def _cost(self, n_train: int, step_tokens: int, search_tokens: int) -> dict[str, float]:
-        """Estimate the cost of so many tokens in a training step, and in a search."""
-        steps = self.training_steps(n_train)
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        tokens = self.training_steps(n_train) * self._step_tokens()
         read_only_tokens = 0  # which training reads without learning from it
         if self.teacher:
-            read_only_tokens += steps * step_tokens  # the teacher's share of each batch
+            read_only_tokens += tokens  # the teacher's share of each batch
         if self.negatives == "own":
-            read_only_tokens += search_tokens  # all passages, once
+            read_only_tokens += self._search_tokens(n_passages, 0)  # all passages, once
         speed = self.size
-        learning = steps * step_tokens / speed.train_tokens
-        return {
-            "steps": steps,
-            "train_seconds": learning + read_only_tokens / speed.encode_tokens,
-            "encode_seconds": search_tokens / speed.encode_tokens,
-        }
+        return tokens / speed.train_tokens + read_only_tokens / speed.encode_tokens
+
+    def search_seconds(self, n_passages: int, n_queries: int) -> float:
+        """Estimate the seconds of one core in which a search reads texts."""
+        return self._search_tokens(n_passages, n_queries) / self.size.encode_tokens
+
+    def _step_tokens(self) -> int:
+        """Return the tokens that a training step reads."""
+        pair_tokens = self.batch_size * (self.query_length + self.passage_length)
+        return pair_tokens + self.drawn() * self.passage_length
+
+    def _search_tokens(self, n_passages: int, n_queries: int) -> int:
+        """Return the tokens that a search reads."""
+        return n_passages * self.passage_length
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:

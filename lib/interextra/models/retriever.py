@@ -198,9 +198,9 @@ def _check_weights(module: Any, path: Path) -> None:
     present = set()
     for name in names:
         # the oldest checkpoints have TensorFlow's names
-        name = name.replace(".gamma", ".weight").replace(".beta", ".bias")
+        known = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         # a model with a head puts a prefix before the names
-        present |= {name, name.partition(".")[2]}
+        present |= {known, known.partition(".")[2]}
     missing = [
         name
         for name, _ in module.model.base_model.named_parameters()

@@ -33,19 +33,13 @@ class Options(Recipe):
     b: tuple[B, ...] = Field((0.4,), min_length=1)
     tuning_queries: PositiveInt = 500  # at most so many are drawn, with the seed
 
-    def cost(
-        self,
-        n_train: int,
-        n_passages: int,
-        n_queries: int,
-    ) -> dict[str, float]:
-        """Return the cost of `Recipe.cost`; training are the searches of the tuning."""
-        cost = super().cost(n_train, n_passages, n_queries)
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of the searches of the tuning."""
         n_points = len(self.k1) * len(self.b)
-        if n_points > 1:
-            n_searches = n_points * min(self.tuning_queries, n_train)
-            cost["train_seconds"] = n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
-        return cost
+        if n_points == 1:
+            return 0.0
+        n_searches = n_points * min(self.tuning_queries, n_train)
+        return n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
 
 
 class BM25(NamedTuple):

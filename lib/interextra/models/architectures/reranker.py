@@ -52,16 +52,12 @@ class Options(Trained, bm25.Options):
         """Return how many (query, passage) scores the loss sees in `steps` training steps."""
         return steps * (self.batch_size + self.drawn())
 
-    def cost(
-        self,
-        n_train: int,
-        n_passages: int,
-        n_queries: int,
-    ) -> dict[str, float]:
-        """Return the cost of `Recipe.cost`; each search reads `rerank_depth` pairs anew."""
-        train_tokens = (self.batch_size + self.drawn()) * self.longest
-        search_tokens = n_queries * self.rerank_depth * self.longest
-        return self._cost(n_train, train_tokens, search_tokens)
+    def _step_tokens(self) -> int:
+        return (self.batch_size + self.drawn()) * self.longest
+
+    def _search_tokens(self, n_passages: int, n_queries: int) -> int:
+        """Return the tokens that a search reads: those of `rerank_depth` pairs a query."""
+        return n_queries * self.rerank_depth * self.longest
 
 
 class Reranker(Neural):

@@ -153,7 +153,7 @@ class Run(OfModel, Ranking):
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of encoding."""
         n_passages = self.source.n_passages()
-        return self.recipe.cost(0, n_passages, self.n_queries())["encode_seconds"]
+        return self.recipe.search_seconds(n_passages, self.n_queries())
 
 
 class Encoded(OfModel):
@@ -190,7 +190,7 @@ class Encoded(OfModel):
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
-        return self.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
+        return self.recipe.search_seconds(self.source.n_passages(), 0)
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
