@@ -106,7 +106,7 @@ class Ranking(Cell):
         `search`: texts → rows, scores [n, k].
         """
         frames = [queries.frame(store) for queries in self.queries]
-        texts = [text for frame in frames for text in frame["text"]]
+        texts = pd.concat(frames)["text"].tolist()
         rows, scores = search(texts)
         doc_ids = self.source.open().passages.doc_ids
         start = 0
@@ -414,10 +414,9 @@ class Fused(OfRuns):
         all_ids = itertools.chain.from_iterable(run.query_ids for run in runs)
         query_ids = list(dict.fromkeys(all_ids))
         ranx_runs = [_as_ranx(run, by_rank) for run in runs]
-        if any(len(run) < len(query_ids) for run in ranx_runs):
-            # a query may have hits in one run alone
-            asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
-            ranx_runs = [run.make_comparable(asked) for run in ranx_runs]
+        # a query may have hits in one run alone
+        asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
+        ranx_runs = [run.make_comparable(asked) for run in ranx_runs]
         norm = None if by_rank else "min-max"
         params = {"weights": weights} if weights else None
         fused = ranx.fuse(ranx_runs, norm, self.method, params).to_dataframe()
@@ -433,16 +432,12 @@ class Fused(OfRuns):
         import ranx
 
         qrels = self.tuned.qrels(store)
-        frames = [run.read(store, self.tuned).frame() for run in self.runs]
-        shared = set(qrels["query_id"]).intersection(*[frame["query_id"] for frame in frames])
+        runs = [run.read(store, self.tuned) for run in self.runs]
+        shared = set(qrels["query_id"]).intersection(*[run.query_ids for run in runs])
         if not shared:
             raise InputError(
                 f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"
             )
-        runs = []
-        for frame in frames:
-            is_shared = frame["query_id"].isin(shared)
-            runs.append(RunFile.from_frame(frame[is_shared]))
         types = {"query_id": object, "doc_id": object, "relevance": int}
         judged = qrels[qrels["query_id"].isin(shared)].astype(types)
         ranx_qrels = ranx.Qrels.from_df(judged, "query_id", "doc_id", "relevance")
@@ -450,7 +445,7 @@ class Fused(OfRuns):
         def ndcg(weights: tuple[float, ...]) -> float:
             """Return the mean nDCG@10 of the runs fused with these weights."""
             fused = _as_ranx(self._fused(runs, weights), by_rank=True)
-            return ranx.evaluate(ranx_qrels, fused, "ndcg@10")
+            return ranx.evaluate(ranx_qrels, fused, "ndcg@10", make_comparable=True)
 
         return max(_weights_in_tenths(len(runs)), key=ndcg)
 
@@ -462,5 +457,4 @@ class Fused(OfRuns):
 def _weights_in_tenths(n_runs: int) -> list[tuple[float, ...]]:
     """Return all weights of so many runs that are tenths and sum to 1."""
     tenths = itertools.product(range(11), repeat=n_runs)
-    sums_to_one = [parts for parts in tenths if sum(parts) == 10]
-    return [tuple(tenth / 10 for tenth in parts) for parts in sums_to_one]
+    return [tuple(np.divide(parts, 10).tolist()) for parts in tenths if sum(parts) == 10]

@@ -113,9 +113,10 @@ class Objective(torch.nn.Module):
             return [*first_halves, *second_halves], None
         exchanged = torch.randint(2, (len(cut),), generator=generator)
         rows: list[TokenIds] = []
-        for (first, second), is_exchanged in zip(cut, exchanged.tolist(), strict=True):
-            before, after = (second, first) if is_exchanged else (first, second)
-            rows.append([*before, self.sep, *after])
+        for (first, second), is_exchanged in zip(cut, exchanged, strict=True):
+            if is_exchanged:
+                first, second = second, first
+            rows.append([*first, self.sep, *second])
         return rows, exchanged
 
     def framed(self, rows: Sequence[TokenIds]) -> Tensor:
@@ -332,8 +333,8 @@ def pretrain(
     if how.objective != "none":
         objective = Objective(model, tokenizer, how).to(device())
         held, passages = read(how, collections, tokenizer)
-        before = objective.measure(held, 0, how.batch_size)
-        log = {"passages": len(passages), "held_out": len(held), "before": before}
+        log = {"passages": len(passages), "held_out": len(held)}
+        log["before"] = objective.measure(held, 0, how.batch_size)
         log |= train(objective, passages, how, seed)
         log["after"] = objective.measure(held, 0, how.batch_size)
     model.save_pretrained(out_dir, safe_serialization=True)
