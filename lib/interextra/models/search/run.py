@@ -457,4 +457,5 @@ class Fused(OfRuns):
 def _weights_in_tenths(n_runs: int) -> list[tuple[float, ...]]:
     """Return all weights of so many runs that are tenths and sum to 1."""
     tenths = itertools.product(range(11), repeat=n_runs)
-    return [tuple(np.divide(parts, 10).tolist()) for parts in tenths if sum(parts) == 10]
+    sums_to_one = [parts for parts in tenths if sum(parts) == 10]
+    return [tuple(tenth / 10 for tenth in parts) for parts in sums_to_one]
