@@ -52,7 +52,7 @@ def weights_digest(recipe: Recipe) -> str:
     This is where they start, and what other weights the recipe reads besides.
     """
     start = initialisation_digest(getattr(recipe, "initialisation", ""))
-    others = [initialisation_digest(getattr(recipe, name, "")) for name in recipe.reads]
+    others = [initialisation_digest(getattr(recipe, name)) for name in recipe.reads]
     return digest([start, *others]) if any(others) else start
 
 
@@ -202,8 +202,7 @@ class Model(Cell):
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
-        n_passages = self.train.source.n_passages()
-        return self.recipe.train_seconds(self.train.size(), n_passages)
+        return self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""

@@ -89,7 +89,8 @@ class Reranker(Neural):
         weight = self.recipe.first_stage_weight
         if not weight:
             return scores
-        return (1 - weight) * standardised(scores) + weight * standardised(bm25_scores)
+        own = (1 - weight) * standardised(scores)
+        return own + weight * standardised(bm25_scores)
 
     def score(
         self,
@@ -174,7 +175,8 @@ def below(
     rows, scores
         [n, k]
     """
-    scores = np.concatenate([scored, _shifted_rest(first_scores, scored)], axis=1)
+    rest = _shifted_rest(first_scores, scored)
+    scores = np.concatenate([scored, rest], axis=1)
     tie_place = np.where(first >= 0, place[first], len(place))
     order = np.lexsort((tie_place, -scores), axis=1)
     best = order[:, :k]

@@ -90,8 +90,9 @@ class Splade(Encoder):
 
             def scores(some_queries: slice) -> torch.Tensor:
                 """Return float32[queries, passages]."""
-                columns = torch.as_tensor(queries[some_queries].toarray().T).to(device())
-                return (passages @ columns).T.contiguous()
+                columns = queries[some_queries].toarray().T
+                scores = passages @ torch.as_tensor(columns).to(device())
+                return scores.T.contiguous()
 
             return scores
 

@@ -63,19 +63,17 @@ class Objective(torch.nn.Module):
         self, passages: Sequence[TokenIds], generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Return the losses of a batch of passages: words, and order, head or spans."""
-        device = self.model.device
         rows, exchanged = self.laid_out(passages, generator)
         tokens = self.framed(rows)
         inputs, chosen = masked(tokens, self.mask, self.first_word, self.vocabulary, generator)
-        tokens = tokens.to(device)
-        chosen = chosen.to(device)
-        out = self.model.base_model(
-            inputs.to(device), attention_mask=tokens > 0, output_hidden_states=True
-        )
+        tokens = tokens.to(self.model.device)
+        inputs = inputs.to(self.model.device)
+        chosen = chosen.to(self.model.device)
+        out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
         vectors = self.pooled(out.last_hidden_state, tokens)
         losses = {"words": self._masked_loss(out.last_hidden_state, tokens, chosen)}
         if exchanged is not None:
-            losses["order"] = cross_entropy(self.order(vectors), exchanged.to(device))
+            losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
         if self.late:
             late = self._late_states(vectors, out.hidden_states, tokens)
             losses["head"] = self._masked_loss(late, tokens, chosen)
@@ -152,8 +150,8 @@ class Objective(torch.nn.Module):
         """Return the losses and accuracies of a batch, see `measure`."""
         losses = self(passages, generator)
         measures = {f"{name}_loss": float(loss) for name, loss in losses.items()}
-        first, second = zip(*halves(passages, generator), strict=True)
-        vectors = self.vectors([*first, *second])
+        first_halves, second_halves = zip(*halves(passages, generator), strict=True)
+        vectors = self.vectors([*first_halves, *second_halves])
         measures["span_accuracy"] = _accuracy(*partners(vectors))
         if self.order is not None:
             rows, exchanged = self.laid_out(passages, generator)
@@ -172,7 +170,8 @@ class Objective(torch.nn.Module):
         if self.pooling == "cls":
             return last[:, 0]
         is_token = (tokens > 0).unsqueeze(2)
-        return (last * is_token).sum(dim=1) / is_token.sum(dim=1)
+        sums = (last * is_token).sum(dim=1)
+        return sums / is_token.sum(dim=1)
 
 
 def _late_layer(config: Any) -> torch.nn.Module:

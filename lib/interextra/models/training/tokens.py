@@ -36,7 +36,8 @@ class Tokens:
         new = [text for text in dict.fromkeys(texts) if (task, text) not in self.kept]
         if new and not self._keep(new, task):
             return self.model.preprocess(texts, task=task)
-        return self._padded([self.kept[task, text] for text in texts])
+        rows = [self.kept[task, text] for text in texts]
+        return self._padded(rows)
 
     def _keep(self, texts: list[str], task: str) -> bool:
         """Tokenize and keep texts; False where more than padding follows their tokens.

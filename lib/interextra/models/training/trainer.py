@@ -160,7 +160,7 @@ class Batches:
         if self.mined is None:
             return self.draw_random(generator, shape)
         mined = self.mined[query]
-        n_mined = (mined >= 0).sum(axis=1)[:, None]  # padding is at the end
+        n_mined = (mined >= 0).sum(axis=1, keepdims=True)  # padding is at the end
         place = generator.integers(np.maximum(n_mined, 1), size=shape)
         picked = np.take_along_axis(mined, place, axis=1)
         return np.where(n_mined > 0, picked, self.draw_random(generator, shape))
@@ -324,8 +324,8 @@ class SharedNegatives(torch.nn.Module):
         queries, positives, *drawn = columns
         good = self.scoring.of_rows(queries, positives).unsqueeze(1)
         if "query" in losses()[self.recipe.loss].kinds:
-            own = drawn[0].unflatten(0, (len(queries), -1))
-            scores = [self.scoring.of_rows(queries, negatives) for negatives in own.unbind(1)]
+            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
+            scores = [self.scoring.of_rows(queries, negatives) for negatives in own]
             bad = torch.stack(scores, dim=1)
         else:
             shared = [*drawn, positives] if self.recipe.in_batch else drawn
