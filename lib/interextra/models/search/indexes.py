@@ -147,13 +147,13 @@ class Index:
         if seed:
             self.order = np.random.default_rng(seed).permutation(n)
         with self._faiss(parameters) as faiss:
-            self.index = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
-            faiss.ParameterSpace().set_index_parameters(self.index, parameters)
-            if not self.index.is_trained:
-                self.index.train(np.ascontiguousarray(vectors))
+            self.faiss_index = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
+            faiss.ParameterSpace().set_index_parameters(self.faiss_index, parameters)
+            if not self.faiss_index.is_trained:
+                self.faiss_index.train(np.ascontiguousarray(vectors))
             for start in range(0, n, BLOCK):
                 rows = self.order[start : start + BLOCK]
-                self.index.add(np.ascontiguousarray(vectors[rows]))
+                self.faiss_index.add(np.ascontiguousarray(vectors[rows]))
         self.mean = 0.0
         if index.startswith("PCA"):
             # faiss centres queries, too, which would favour passages along the mean
@@ -190,8 +190,8 @@ class Index:
         """
         centred = np.ascontiguousarray(queries + self.mean, dtype=np.float32)
         with self._faiss(parameters) as faiss:
-            faiss.ParameterSpace().set_index_parameters(self.index, parameters)
-            scores, places = self.index.search(centred, k)
+            faiss.ParameterSpace().set_index_parameters(self.faiss_index, parameters)
+            scores, places = self.faiss_index.search(centred, k)
         is_padding = places < 0
         rows = np.where(is_padding, -1, self.order[places])
         return rows, np.where(is_padding, -np.inf, scores)
@@ -201,4 +201,4 @@ class Index:
         """Bytes of all that it holds: codes, codebooks, transformations, graph."""
         import faiss
 
-        return len(faiss.serialize_index(self.index))
+        return len(faiss.serialize_index(self.faiss_index))
