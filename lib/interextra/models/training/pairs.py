@@ -82,7 +82,7 @@ def _relevant_judgements(
 def _rows_of(passages: Passages, doc_ids: Sequence[str], owner: str, kind: str) -> np.ndarray:
     """Find the rows of passages; InputError for absent ones, with whose and what they are."""
     rows = passages.rows(doc_ids)
-    absent = np.asarray(doc_ids)[rows < 0]
+    absent = pd.Index(doc_ids)[rows < 0]
     if len(absent):
         raise InputError(
             f"{owner}: {len(absent)} {kind} are not in the collection: {offenders(absent)}"
