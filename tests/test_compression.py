@@ -404,9 +404,7 @@ def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
 
 def test_a_second_pass_of_tas_balanced_has_what_its_first_pass_has(smoke):
     train = Queries(source=Source.of(SMALL["collection"]), split="train")
-    model = model_of(
-        load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1
-    )
+    model = model_of(load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1)
     assert model.first == model_of(load_recipe("mini-tas-b"), train, 1)
     assert (model.ranking, model.teacher) == (model.first.ranking, model.first.teacher)
 
