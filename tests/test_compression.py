@@ -18,6 +18,7 @@ from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures import dense, tas_balanced
 from interextra.models.model import Model, fit, load_model
+from interextra.models.planning import model_of
 from interextra.models.recipe import load_recipe
 from interextra.models.search import hybrid
 from interextra.models.search.indexes import Index, quantised_search
@@ -403,10 +404,8 @@ def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
 
 def test_a_second_pass_of_tas_balanced_has_what_its_first_pass_has(smoke):
     train = Queries(source=Source.of(SMALL["collection"]), split="train")
-    model = hybrid.any_model_of(
-        load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1
-    )
-    assert model.first == hybrid.any_model_of(load_recipe("mini-tas-b"), train, 1)
+    model = model_of(load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1)
+    assert model.first == model_of(load_recipe("mini-tas-b"), train, 1)
     assert (model.ranking, model.teacher) == (model.first.ranking, model.first.teacher)
 
 

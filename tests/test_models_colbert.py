@@ -81,7 +81,9 @@ def test_training_scores_are_maxsim_and_ignore_masked_tokens():
     left, right = torch.randn(4, 5, 8, generator=draw), torch.randn(6, 7, 8, generator=draw)
     some, there = torch.rand(4, 5, generator=draw) < 0.7, torch.rand(6, 7, generator=draw) < 0.7
     there[:, 0] = True
-    found = colbert._maxsim_of_all((left, some), (right, there))
+    found = colbert._maxsim_of_all(
+        colbert.TokenVectors(left, some), colbert.TokenVectors(right, there)
+    )
     np.testing.assert_allclose(
         found, library_maxsim(left, right, a_mask=some, b_mask=there), atol=1e-5
     )

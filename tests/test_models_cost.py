@@ -26,6 +26,7 @@ def train(source):
     [
         ("tiny-base", "tiny"),
         ("random", "tiny"),
+        ("tiny-base:random", "tiny"),
         ("minilm", "minilm"),
         ("minilm:layers=2", "minilm"),
         ("/models/all-MiniLM-L6-v2", "minilm"),
@@ -44,7 +45,7 @@ def test_training_after_another_has_the_size_of_that_one(name):
         load_recipe("msmarco-dense" if name.startswith("msm") else "small-dense"),
     )
     assert recipe.size == first.size != SIZES["tiny"]
-    search = recipe.cost(0, 1000, 0)["encode_seconds"]
+    search = recipe.search_seconds(1000, 0)
     assert search == 1000 * recipe.passage_length / first.size.encode_tokens
 
 

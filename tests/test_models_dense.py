@@ -222,6 +222,7 @@ def test_random_weights_have_the_shape_and_the_tokenizer_of_what_they_are_named_
     )
     assert initialisation("random") == initialisation("tiny-base:random")
     assert initialisation_digest("minilm:layers=2:random") == initialisation_digest("minilm")
+    assert initialisation_digest("random:random") == initialisation_digest("tiny-base")
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,9 @@ def test_cost_grows_with_steps_and_passages():
     recipe, speed = load_recipe("mini-dense", steps=100, negatives="random"), SIZES["tiny"]
     passages = recipe.batch_size + recipe.n_negatives
     tokens = 100 * (recipe.batch_size * recipe.query_length + passages * recipe.passage_length)
-    assert recipe.cost(10, 500, 7) == {
-        "steps": 100,
-        "train_seconds": tokens / speed.train_tokens,
-        "encode_seconds": 500 * recipe.passage_length / speed.encode_tokens,
-    }
-    assert load_recipe("bm25").cost(100, 1000, 7)["steps"] == 0
+    assert recipe.train_seconds(10, 500) == tokens / speed.train_tokens
+    assert recipe.search_seconds(500, 7) == 500 * recipe.passage_length / speed.encode_tokens
+    assert load_recipe("bm25").search_seconds(16_000, 7) == 2
 
 
 @pytest.mark.parametrize(
@@ -126,9 +123,9 @@ def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
         "mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20
     )
     length = recipe.query_length + recipe.passage_length
-    found = recipe.cost(100, 5000, 50)
-    assert found["train_seconds"] == 10 * 4 * (1 + 3) * length / SIZES["tiny"].train_tokens
-    assert found["encode_seconds"] == 50 * 20 * length / SIZES["tiny"].encode_tokens
+    speed = SIZES["tiny"]
+    assert recipe.train_seconds(100, 5000) == 10 * 4 * (1 + 3) * length / speed.train_tokens
+    assert recipe.search_seconds(5000, 50) == 50 * 20 * length / speed.encode_tokens
     assert recipe.scored_pairs(10) == 10 * 4 * (1 + 3)
     both = recipe.model_copy(update={"negatives": "both"})
     assert both.scored_pairs(10) == 10 * 4 * (1 + 3 + 3)
@@ -139,14 +136,14 @@ def test_bm25_negatives_of_every_query_cost_and_teach():
         load_recipe("mini-dense", steps=1, batch_size=8, n_negatives=2, negatives=kind)
         for kind in ("random", "bm25")
     )
-    more = own.cost(9, 9, 9)["train_seconds"] - shared.cost(9, 9, 9)["train_seconds"]
+    more = own.train_seconds(9, 9) - shared.train_seconds(9, 9)
     assert more == pytest.approx((8 * 2 - 2) * own.passage_length / SIZES["tiny"].train_tokens)
     assert own.scored_pairs(1) - shared.scored_pairs(1) == 8 * (8 * 2 - 2)
 
 
 def test_cost_counts_what_training_reads_without_learning_from_it():
     seconds = [
-        load_recipe("mini-dense", **values).cost(100, 10_000, 5)["train_seconds"]
+        load_recipe("mini-dense", **values).train_seconds(100, 10_000)
         for values in (
             {"negatives": "in-batch"},
             {"negatives": "in-batch", "loss": "distilled", "teacher": "mini-colbert"},
@@ -177,7 +174,7 @@ def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
 TFIDF = """
 LABEL = "TF-IDF"
 COLOUR = "#000000"
-ENCODES_QUERIES = INTERACTS = False
+ENCODES_QUERIES = False
 
 import numpy as np
 from interextra.models.recipe import Recipe

@@ -13,8 +13,9 @@ from interextra.data.queries import Part, Queries, Source, pricing
 from interextra.data.runs import RunFile
 from interextra.measures import evaluate as measures
 from interextra.models.model import Model, file_of
+from interextra.models.planning import model_of
 from interextra.models.recipe import load_recipe
-from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched, model_of
+from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
 from interextra.models.search.vectors import GivenFile
 from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.splits.shift import Shift

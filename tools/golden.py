@@ -30,8 +30,9 @@ from interextra.data.runs import RunFile
 from interextra.measures.indicators import Nearness
 from interextra.models.architectures import architectures
 from interextra.models.model import Model, Pretrained, trained_behind
+from interextra.models.planning import model_of
 from interextra.models.recipe import Pretraining, Recipe, load_recipe
-from interextra.models.search.hybrid import Reranked, any_model_of
+from interextra.models.search.hybrid import Reranked
 from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
 from interextra.models.search.vectors import (
     GivenFile,
@@ -189,9 +190,9 @@ RECIPES = {
 }
 
 
-def model_of(name: str, train: Queries) -> Model:
+def sample_model(name: str, train: Queries) -> Model:
     """Return the model of one of RECIPES."""
-    return any_model_of(RECIPES[name], train, seed=1)
+    return model_of(RECIPES[name], train, seed=1)
 
 
 def of_models(spec: str, names: Iterable[str]) -> Samples:
@@ -199,7 +200,7 @@ def of_models(spec: str, names: Iterable[str]) -> Samples:
     train, test = queries_of(spec)
     samples: Samples = {}
     for name in names:
-        model = model_of(name, train)
+        model = sample_model(name, train)
         samples[f"model: {name}"] = model
         samples[f"run: {name}"] = Run(model=model, queries=(test,), depth=10)
     return samples
@@ -229,7 +230,7 @@ INDEXES = {
 def of_search(spec: str, folder: Path) -> Samples:
     """Return samples of indexes, fusion and reranking, and of vectors of a trained model."""
     train, test = queries_of(spec)
-    dense = model_of("dense", train)
+    dense = sample_model("dense", train)
     encoded = Encoded(model=dense, source=train.source)
     samples: Samples = {"encoded": encoded}
     for index, options in INDEXES.items():
@@ -240,7 +241,7 @@ def of_search(spec: str, folder: Path) -> Samples:
     samples["imported"] = Imported(file=file, queries=(test,))
     samples["vectors of a model"] = TrainedVectors(model=dense, train=train, test=(test,))
     for name in ("dense", "SPLADE", "ColBERT"):
-        model = model_of(name, train)
+        model = sample_model(name, train)
         samples[f"nearness: {name}"] = Nearness(model=model, queries=(test,), k=3)
     return samples | _of_fusion(train, test)
 
@@ -257,14 +258,14 @@ def _given_run(train: Queries, test: Queries, path: Path) -> GivenFile:
 def _of_fusion(train: Queries, test: Queries) -> Samples:
     """Return samples of what is made from two runs."""
     both = (train, test)
-    by_words = Run(model=model_of("BM25", train), queries=both, depth=10)
-    by_meaning = Run(model=model_of("dense", train), queries=both, depth=10)
+    by_words = Run(model=sample_model("BM25", train), queries=both, depth=10)
+    by_meaning = Run(model=sample_model("dense", train), queries=both, depth=10)
     runs = (by_words, by_meaning)
     return {
         "fused by ranks": Fused(runs=runs, depth=10),
         "fused by scores": Fused(runs=runs, method="wsum", weights=(0.3, 0.7), depth=10),
         "fused, tuned": Fused(runs=runs, method="wsum", tuned=train, depth=10),
-        "reranked": Reranked(runs=runs, model=model_of("reranker", train), depth=5),
+        "reranked": Reranked(runs=runs, model=sample_model("reranker", train), depth=5),
     }
 
 

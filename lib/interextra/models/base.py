@@ -1,6 +1,5 @@
 """Where the weights of an encoder come from: the tiny base, MiniLM, a folder or a hub id."""
 
-import json
 import logging
 import os
 import re
@@ -43,26 +42,33 @@ def initialisation(spec: str) -> Initialisation:
     InputError
         An unknown initialisation, or weights that are missing or damaged.
     """
-    shape = _shape(spec)
-    if shape != spec:
-        return initialisation(shape)._replace(random=True)
-    if spec == "tiny-base":
-        return Initialisation(str(verified_base()))
-    if is_named(spec):
-        layers = _minilm_layers(spec)
-        return Initialisation(str(verified_minilm()), layers=layers)
-    folder = _folder_of(spec)
-    return Initialisation(str(folder) if folder else spec)
+    shape = shape_of(spec)
+    layers = None
+    if shape == "tiny-base":
+        source = verified_base()
+    elif _is_minilm(shape):
+        layers = _minilm_layers(shape)
+        source = verified_minilm()
+    else:
+        source = _folder_of(shape) or shape
+    return Initialisation(str(source), layers, random=shape != spec)
 
 
-def _shape(spec: str) -> str:
-    """Return the initialisation whose shape a random one takes; any other as it is."""
-    return "tiny-base" if spec == "random" else spec.removesuffix(":random")
+def shape_of(spec: str) -> str:
+    """Return the initialisation whose shape a random one takes; any other as it is.
+
+    Examples
+    --------
+    >>> shape_of("random"), shape_of("minilm:layers=2:random"), shape_of("minilm")
+    ('tiny-base', 'minilm:layers=2', 'minilm')
+    """
+    shape = spec.removesuffix(":random")
+    return "tiny-base" if shape == "random" else shape
 
 
 def is_named(spec: str) -> bool:
     """Return whether an initialisation is a known one, which its name alone tells apart."""
-    shape = _shape(spec)
+    shape = shape_of(spec)
     return shape == "tiny-base" or _is_minilm(shape)
 
 
@@ -113,7 +119,7 @@ def _folder_of(spec: str) -> Path | None:
 
 def max_tokens_of(spec: str) -> int | None:
     """Return how many tokens an encoder reads at once; None where its config.json is not here."""
-    shape = _shape(spec)
+    shape = shape_of(spec)
     if _is_minilm(shape):
         return MINILM_POSITIONS
     folder = BASE if shape == "tiny-base" else _folder_of(shape)
@@ -129,10 +135,10 @@ def initialisation_digest(spec: str) -> str:
     InputError as of `initialisation`, but for weights that come with a package. An empty one, of
     what starts from nothing, is itself, and so is a hub id.
     """
-    shape = _shape(spec)
+    shape = shape_of(spec)
     if shape == "tiny-base":
         return sha256(BASE / "recipe.json")
-    if is_named(shape):
+    if _is_minilm(shape):
         _minilm_layers(shape)  # InputError for an option that is none
         return MINILM_SHA256
     folder = _folder_of(shape) if shape else None
@@ -144,7 +150,7 @@ def verified_base(folder: Path = BASE) -> Path:
     """Return the folder of the tiny base, its files compared with the checksums in recipe.json."""
     remedy = "restore it from the repository or run `make base`"
     try:
-        checksums = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
+        checksums = read_json(folder / "recipe.json")["sha256"]
         damaged = [name for name, known in checksums.items() if sha256(folder / name) != known]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"the tiny base in {folder} is incomplete ({error}); {remedy}") from None

@@ -51,15 +51,17 @@ def folder_digest(folder: Path) -> str:
 
     They are read again only where one has changed.
     """
-    files = _files_below(folder)
-    names = tuple(path.relative_to(folder).as_posix() for path in files)
-    stamps = tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-    return _digest_once(folder.resolve(), names, stamps)
+    stamps = []
+    for path in _files_below(folder):
+        name = path.relative_to(folder).as_posix()
+        stat = path.stat()
+        stamps.append((name, stat.st_mtime_ns, stat.st_size))
+    return _digest_once(folder.resolve(), tuple(stamps))
 
 
 @lru_cache(maxsize=64)
-def _digest_once(folder: Path, names: tuple[str, ...], stamps: tuple) -> str:
-    return digest({name: sha256(folder / name) for name in names})
+def _digest_once(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+    return digest({name: sha256(folder / name) for name, *_ in stamps})
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -94,15 +96,15 @@ def check_saved(folder: Path) -> None:
     InputError for another kind of module, options of loading, a pickle, code.
     """
     files = _files_below(folder)
-    if pickles := [path.relative_to(folder).as_posix() for path in files if path.suffix in PICKLES]:
+    pickles = [path for path in files if path.suffix in PICKLES]
+    if pickles:
+        names = [path.relative_to(folder).as_posix() for path in pickles]
         raise InputError(
-            f"{folder}: {offenders(pickles)} could run code, and fit writes none; "
-            "take the file away"
+            f"{folder}: {offenders(names)} could run code, and fit writes none; take the file away"
         )
     for path in files:
         if path.name == ADAPTER:
             raise InputError(f"{path}: a PEFT adapter, and fit writes none; train the model again")
-    for path in files:
         if path.suffix == ".json" and path.name not in TOKENIZERS:
             _refuse_foreign(path, read_json(path))
 
@@ -122,9 +124,11 @@ def _refuse_foreign(path: Path, value: Any) -> None:
             f"{path}: {offenders(loading)} tell the library how to load; "
             "fit writes none, take them out"
         )
-    if unknown := [kind for kind in _module_kinds(path, value) if not _is_ours(kind)]:
+    kinds = _module_kinds(path, value)
+    if unknown := [kind for kind in kinds if not _is_ours(kind)]:
+        known = ", ".join(MODULES)
         raise InputError(
-            f"{path}: modules {offenders(unknown)} are none of {', '.join(MODULES)}; train it again"
+            f"{path}: modules {offenders(unknown)} are none of {known}; train it again"
         )
     for name in ("activation_fn", "activation_function"):
         activation = str(options.get(name, ""))
@@ -188,10 +192,10 @@ def _shards(index_path: Path) -> list[str]:
     """Return the names of the files that an index of weights names, each once."""
     index = read_json(index_path)
     file_of_weight = index.get("weight_map") if isinstance(index, dict) else None
-    is_map = isinstance(file_of_weight, dict) and len(file_of_weight) > 0
-    if not is_map or not all(isinstance(name, str) for name in file_of_weight.values()):
+    names = list(file_of_weight.values()) if isinstance(file_of_weight, dict) else []
+    if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"{index_path}: no weight_map of weights and files; save the model again")
-    return sorted(set(file_of_weight.values()))
+    return sorted(set(names))
 
 
 def _refuse_larger_than(n_bytes: int, path: Path, config: dict) -> None:

@@ -39,10 +39,12 @@ class _LargestLogits(torch.autograd.Function):
     ) -> Tensor:
         """Return float[texts, words], and keep at which token each of them stands."""
         largest, places = [], []
-        for some_hidden, some_mask in zip(hidden.split(TEXTS), mask.split(TEXTS), strict=True):
+        blocks = zip(hidden.split(TEXTS), mask.split(TEXTS), strict=True)
+        for some_hidden, some_mask in blocks:
             # words × tokens: quick maxima over neighbours
             logits = linear(weight, some_hidden.flatten(0, 1))
-            logits[:, some_mask.flatten() == 0] = -torch.inf
+            is_padding = some_mask.flatten() == 0
+            logits[:, is_padding] = -torch.inf
             logits = logits.unflatten(1, some_mask.shape)
             if any(ctx.needs_input_grad):
                 some_largest, some_places = logits.max(dim=2)
@@ -63,14 +65,20 @@ class _LargestLogits(torch.autograd.Function):
         n_texts, n_tokens, _ = hidden.shape
         text, word = gradient.nonzero(as_tuple=True)
         token = text * n_tokens + places[text, word]
-        of_logits = torch.sparse_coo_tensor(
+        logits_gradient = torch.sparse_coo_tensor(
             torch.stack([token, word]),
             gradient[text, word].float(),
             (n_texts * n_tokens, len(weight)),
             check_invariants=False,
         )
-        if of_logits.is_cuda:
-            of_logits = of_logits.to_dense()  # sparse products of CUDA do not repeat
-        of_hidden = (of_logits @ weight.float()).view_as(hidden).to(hidden.dtype)
-        of_weight = (of_logits.t() @ hidden.float().flatten(0, 1)).to(weight.dtype)
-        return of_hidden, None, of_weight, gradient.sum(dim=0).to(weight.dtype)
+        if logits_gradient.is_cuda:
+            logits_gradient = logits_gradient.to_dense()  # sparse products of CUDA do not repeat
+        hidden_gradient = logits_gradient @ weight.float()
+        weight_gradient = logits_gradient.t() @ hidden.float().flatten(0, 1)
+        bias_gradient = gradient.sum(dim=0)
+        return (
+            hidden_gradient.view_as(hidden).to(hidden.dtype),
+            None,
+            weight_gradient.to(weight.dtype),
+            bias_gradient.to(weight.dtype),
+        )

@@ -52,7 +52,7 @@ def weights_digest(recipe: Recipe) -> str:
     This is where they start, and what other weights the recipe reads besides.
     """
     start = initialisation_digest(getattr(recipe, "initialisation", ""))
-    others = [initialisation_digest(getattr(recipe, name, "")) for name in recipe.reads]
+    others = [initialisation_digest(getattr(recipe, name)) for name in recipe.reads]
     return digest([start, *others]) if any(others) else start
 
 
@@ -84,13 +84,7 @@ class Pretrained(Cell):
         """Plan the pretraining of an initialisation, both noted by their content."""
         start = initialisation_digest(initialisation)
         corpus = tuple(Source.of(spec) for spec in how.corpus)
-        return cls(
-            how=how,
-            corpus=corpus,
-            initialisation=initialisation,
-            start=start,
-            seed=seed,
-        )
+        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
 
     def build(self, folder: Path, store: Store) -> None:
         """Pretrain, and write the weights and the log."""
@@ -151,8 +145,8 @@ class Model(Cell):
     ) -> "Model":
         """Plan the model of a recipe.
 
-        `others` are the cells that some recipes need first (`run.model_of` finds them). InputError
-        for texts longer than its encoder reads.
+        `others` are the cells that some recipes need first (`planning.model_of` finds them).
+        InputError for texts longer than its encoder reads.
         """
         if isinstance(recipe, Trained) and not recipe.after:
             # else its encoder is that of the recipe before
@@ -178,13 +172,16 @@ class Model(Cell):
 
     def _given(self, store: Store) -> dict[str, Path]:
         """Return what other cells hold of what the training reads, see `fit`."""
-        files = {
-            "start": (self.first, "weights"),
-            "teacher": (self.teacher, "weights"),
-            "ranking": (self.ranking, file_of(self.train)),
-            "spared": (self.spared, "doc_ids.json"),
-        }
-        return {role: store[cell] / name for role, (cell, name) in files.items() if cell}
+        given = {}
+        for role, cell, name in (
+            ("start", self.first, "weights"),
+            ("teacher", self.teacher, "weights"),
+            ("ranking", self.ranking, file_of(self.train)),
+            ("spared", self.spared, "doc_ids.json"),
+        ):
+            if cell:
+                given[role] = store[cell] / name
+        return given
 
     def modules(self) -> tuple[str, ...]:
         """Name the modules of its and its teacher's architectures, and its loss."""
@@ -205,8 +202,7 @@ class Model(Cell):
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
-        n_passages = self.train.source.n_passages()
-        return self.recipe.cost(self.train.size(), n_passages, 0)["train_seconds"]
+        return self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -277,19 +273,18 @@ def fit(
     out_dir = Path(out_dir)
     if missing := sorted(set(recipe.needs()) - given.keys()):
         raise InputError(
-            f"the recipe needs what other trainings make: {offenders(missing)}; see run.model_of"
+            f"the recipe needs what other trainings make: {offenders(missing)}; "
+            "see planning.model_of"
         )
-    is_model = (out_dir / "model.json").is_file()
-    if out_dir.exists() and any(out_dir.iterdir()) and not is_model:
-        raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
+    _refuse_other_files(out_dir)
     started = recipe
     if "start" in given:
         start = str(given.pop("start"))
         started = recipe.model_copy(update={"initialisation": start})
-    architecture = architectures()[recipe.architecture]
+    train = architectures()[recipe.architecture].fit
     unfinished = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
     with scratch(unfinished) as aside:
-        log = architecture.fit(started, collection, query_ids, split, seed, aside, **given)
+        log = train(started, collection, query_ids, split, seed, aside, **given)
         # under torchrun every process trains, the first one writes
         if int(os.environ.get("RANK", 0)) > 0:
             return log
@@ -300,6 +295,13 @@ def fit(
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
     return log
+
+
+def _refuse_other_files(out_dir: Path) -> None:
+    """Refuse a folder that holds files and no model, which training would replace."""
+    is_model = (out_dir / "model.json").is_file()
+    if out_dir.exists() and any(out_dir.iterdir()) and not is_model:
+        raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
 
 
 def load_model(out_dir: str | Path) -> Any:

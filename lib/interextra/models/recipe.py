@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from interextra.models.architectures import architectures
-from interextra.models.training.losses import losses
+from interextra.models.base import shape_of
+from interextra.models.training.losses import losses, losses_for
 from interextra.store.errors import InputError
 
 RECIPES = Path(__file__).with_name("recipes")
@@ -67,9 +68,10 @@ def size_of(initialisation: str) -> Size:
 
     It is that of our own base, of MiniLM (by the name of a folder or hub id), else of BERT-base.
     """
-    if initialisation in ("tiny-base", "random"):
+    shape = shape_of(initialisation)
+    if shape == "tiny-base":
         return SIZES["tiny"]
-    if "minilm" in Path(initialisation).name.lower():
+    if "minilm" in Path(shape).name.lower():
         return SIZES["minilm"]
     return SIZES["base-gpu"]
 
@@ -88,13 +90,13 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
         return 0
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimate steps, train_seconds and encode_seconds on one core.
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        return 0.0
 
-        Texts are taken to be as long as the recipe allows.
-        """
-        seconds = n_passages / INDEXED_PER_SECOND
-        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": seconds}
+    def search_seconds(self, n_passages: int, n_queries: int) -> float:
+        """Estimate the seconds of one core in which passages are made ready for a search."""
+        return n_passages / INDEXED_PER_SECOND
 
     def needs(self) -> list[str]:
         """Return what `model.fit` must be given: some of start, ranking, teacher."""
@@ -178,8 +180,7 @@ class Trained(Recipe):
 
     @model_validator(mode="after")
     def _loss_is_for_these_scores(self) -> "Trained":
-        given = set(self.scores)
-        fitting = [name for name, loss in losses().items() if given & set(loss.kinds)]
+        fitting = losses_for(*self.scores)
         if self.loss not in fitting:
             raise ValueError(f"loss = {shortened(self.loss)}: it is one of {', '.join(fitting)}")
         return self
@@ -192,7 +193,8 @@ class Trained(Recipe):
 
     @model_validator(mode="after")
     def _negatives_can_be_found(self) -> "Trained":
-        if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
+        is_share = isinstance(self.negative_passages, float)
+        if is_share and self.negatives not in ("random", "both"):
             raise ValueError(
                 "a share of exposed negatives (negative_passages) needs negatives: random or both"
             )
@@ -213,7 +215,7 @@ class Trained(Recipe):
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
-            over_all = [name for name, other in losses().items() if "corpus" in other.kinds]
+            over_all = losses_for("corpus")
             raise ValueError(
                 f"loss {self.loss}, negatives {self.negatives}: "
                 f"own is for losses of all passages, {', '.join(over_all)}"
@@ -281,29 +283,33 @@ class Trained(Recipe):
     @property
     def size(self) -> Size:
         """Size of the weights that training starts from, which may be those of another recipe."""
-        return load_recipe(self.after).size if self.after else size_of(self.initialisation)
+        if self.after:
+            return load_recipe(self.after).size
+        return size_of(self.initialisation)
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimate steps, train_seconds and encode_seconds on one core, see `Recipe.cost`."""
-        pair_tokens = self.batch_size * (self.query_length + self.passage_length)
-        step_tokens = pair_tokens + self.drawn() * self.passage_length
-        return self._cost(n_train, step_tokens, n_passages * self.passage_length)
-
-    def _cost(self, n_train: int, step_tokens: int, search_tokens: int) -> dict[str, float]:
-        """Estimate the cost of so many tokens in a training step, and in a search."""
-        steps = self.training_steps(n_train)
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        tokens = self.training_steps(n_train) * self._step_tokens()
         read_only_tokens = 0  # which training reads without learning from it
         if self.teacher:
-            read_only_tokens += steps * step_tokens  # the teacher's share of each batch
+            read_only_tokens += tokens  # the teacher's share of each batch
         if self.negatives == "own":
-            read_only_tokens += search_tokens  # all passages, once
+            read_only_tokens += self._search_tokens(n_passages, 0)  # all passages, once
         speed = self.size
-        learning = steps * step_tokens / speed.train_tokens
-        return {
-            "steps": steps,
-            "train_seconds": learning + read_only_tokens / speed.encode_tokens,
-            "encode_seconds": search_tokens / speed.encode_tokens,
-        }
+        return tokens / speed.train_tokens + read_only_tokens / speed.encode_tokens
+
+    def search_seconds(self, n_passages: int, n_queries: int) -> float:
+        """Estimate the seconds of one core in which a search reads texts."""
+        return self._search_tokens(n_passages, n_queries) / self.size.encode_tokens
+
+    def _step_tokens(self) -> int:
+        """Return the tokens that a training step reads."""
+        pair_tokens = self.batch_size * (self.query_length + self.passage_length)
+        return pair_tokens + self.drawn() * self.passage_length
+
+    def _search_tokens(self, n_passages: int, n_queries: int) -> int:
+        """Return the tokens that a search reads."""
+        return n_passages * self.passage_length
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
@@ -328,10 +334,10 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
     (5, 'pairwise')
     """
-    recipe = _read_recipe(str(name_or_path), overrides)
+    name = str(name_or_path)
+    recipe = _read_recipe(name, overrides)
     # with other values it is another recipe
-    names = () if overrides else (str(name_or_path),)
-    _refuse_circle(recipe, names)
+    _refuse_circle(recipe, () if overrides else (name,))
     return recipe
 
 
@@ -339,7 +345,8 @@ def _read_recipe(name_or_path: str, overrides: dict[str, Any]) -> Recipe:
     """Load a recipe without a look at the recipes that it names, see `load_recipe`."""
     name, brace, rest = name_or_path.partition("{")
     name = name.strip()
-    source = f"recipe {' '.join(name_or_path.split())[:200]}"
+    in_one_line = " ".join(name_or_path.split())
+    source = f"recipe {in_one_line[:200]}"
     if brace:
         form = f"write {name}{{key: value, key: value}}"
         overrides = _parsed(brace + rest, source, form) | overrides
@@ -390,9 +397,8 @@ def _parsed(text: str | bytes, where: str, form: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{where}: not readable as YAML: {reason}; {form}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{where}: {form}")
-    if not all(isinstance(key, str) for key in values):
+    is_mapping = isinstance(values, dict)
+    if not is_mapping or not all(isinstance(key, str) for key in values):
         raise InputError(f"{where}: {form}")
     return values
 
@@ -428,12 +434,8 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
             f"{source}: architecture = {shortened(architecture)}: it is one of {', '.join(known)}"
         )
     options = known[architecture].Options
-    named = {}  # other recipes, given with options of their own
-    for option in _OTHER_RECIPES:
-        if isinstance(values.get(option), Mapping):
-            named[option] = recipe_name(values[option])
     try:
-        return options(**{**values, **named})
+        return options(**_with_names(values))
     except ValidationError as error:
         messages = [_message(wrong, architecture, options) for wrong in error.errors()[:3]]
         raise InputError(f"{source}: {'; '.join(messages)}") from None
@@ -492,8 +494,17 @@ def recipe_name(entry: str | Mapping[str, Any]) -> str:
     name = options.pop("recipe", None)
     if not isinstance(name, str) or not name:
         raise InputError(f"recipe {entry!r}: write {{recipe: NAME, option: value}}")
-    for option, value in options.items():
-        if option in _OTHER_RECIPES:
-            options[option] = recipe_name(value)
-    written = yaml.safe_dump(options, default_flow_style=True, sort_keys=False, width=10**6)
-    return name + written.strip() if options else name
+    if not options:
+        return name
+    named = _with_names(options)
+    written = yaml.safe_dump(named, default_flow_style=True, sort_keys=False, width=10**6)
+    return name + written.strip()
+
+
+def _with_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of a recipe, with other recipes by their names where they have own options."""
+    named = dict(values)
+    for option in _OTHER_RECIPES:
+        if isinstance(values.get(option), Mapping):
+            named[option] = recipe_name(values[option])
+    return named

@@ -111,11 +111,16 @@ def transformer(recipe: Trained, seed: int, **options: Any) -> Any:
     if start.random:
         torch.manual_seed(seed)
         module.model = type(module.model)(module.config)
-    if start.layers is not None:
-        del module.model.base_model.encoder.layer[start.layers :]
-        module.model.config.num_hidden_layers = start.layers
+    cut_layers(module.model, start.layers)
     refuse_longer(recipe, getattr(module.config, "max_position_embeddings", None))
     return module
+
+
+def cut_layers(model: Any, n_layers: int | None) -> None:
+    """Keep the first layers of an encoder of transformers; None: all of them."""
+    if n_layers is not None:
+        del model.base_model.encoder.layer[n_layers:]
+        model.config.num_hidden_layers = n_layers
 
 
 def _load_transformer(recipe: Trained, source: str, options: dict[str, Any]) -> Any:
@@ -192,10 +197,10 @@ def _check_weights(module: Any, path: Path) -> None:
         names = file.keys()
     present = set()
     for name in names:
+        # the oldest checkpoints have TensorFlow's names
+        known = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         # a model with a head puts a prefix before the names
-        for known in (name, name[name.find(".") + 1 :]):
-            # the oldest checkpoints have TensorFlow's names
-            present.add(known.replace(".gamma", ".weight").replace(".beta", ".bias"))
+        present |= {known, known.partition(".")[2]}
     missing = [
         name
         for name, _ in module.model.base_model.named_parameters()

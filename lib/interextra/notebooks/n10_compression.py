@@ -17,6 +17,7 @@ from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.model import Model, load_model
+from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe
 from interextra.models.search import hybrid
 from interextra.models.search.indexes import PRECISIONS, Index
@@ -182,12 +183,12 @@ def _rankings(
     exact = {}
     for label, recipe in recipes.items():
         if label != BM25:
-            model = hybrid.any_model_of(recipe, train, seed)
+            model = model_of(recipe, train, seed)
             encoded = Encoded(model=model, source=test[0].source)
             exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
     yield from exact.items()
     yield from _searches(p, exact)
-    judge = hybrid.any_model_of(reranker, train, seed)
+    judge = model_of(reranker, train, seed)
     yield from _hybrids(p, bm25, exact[FULL], judge)
 
 

@@ -16,8 +16,9 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.encoders import encoder_of
+from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe, recipe_name
-from interextra.models.search.run import Run, model_of
+from interextra.models.search.run import Run
 from interextra.models.search.vectors import QueryVectors, TrainedVectors, Vectors
 from interextra.notebooks import module_of
 from interextra.notebooks.parameters import (

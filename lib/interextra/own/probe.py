@@ -19,9 +19,9 @@ from interextra.data.queries import Part
 from interextra.data.runs import COLUMNS, RunFile
 from interextra.models.architectures.dense import inner_products
 from interextra.models.model import fit, load_model
+from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed, load_recipe
 from interextra.models.retriever import Encoder
-from interextra.models.search import hybrid
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
 from interextra.own import regimes, splitting
@@ -327,7 +327,7 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
     def train(folder: Path, seed: int) -> Run:
         """Return the run of the model of a training set, which the folder names."""
         training_set = Part(of=split, part=folder.name)
-        model = hybrid.any_model_of(recipe, training_set, seed)
+        model = model_of(recipe, training_set, seed)
         return Run(model=model, queries=queries, depth=DEPTH)
 
     return train

@@ -8,8 +8,9 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
+from interextra.models.planning import model_of
 from interextra.models.recipe import load_recipe
-from interextra.models.search.run import Run, model_of
+from interextra.models.search.run import Run
 from interextra.own.manifest import Manifest
 from interextra.own.splitting import GATE, MANIFEST, STRATA, searched_queries
 from interextra.splits.shift import read_shift

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 CHANGES_NO_RESULT = "CHANGES_NO_RESULT"
 STORE = f"{PACKAGE}.store."
 # Methods of a kind of cell that describe it.
-DESCRIBING = {"title", "seconds", "megabytes", "modules", "cost"}
+DESCRIBING = {"title", "seconds", "megabytes", "modules", "train_seconds", "search_seconds"}
 # Libraries that compute, as they are imported.
 COMPUTING = {
     "faiss",

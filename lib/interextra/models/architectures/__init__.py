@@ -2,8 +2,6 @@
 
 LABEL, COLOUR       its name and colour in tables and figures
 ENCODES_QUERIES     whether a query is encoded without a passage, so that queries have similarities
-INTERACTS           whether words of the query meet words of the passage in a learnt score
-                    (Zhan et al., section 5.1)
 Options             its recipe
 fit                 (recipe, collection, query_ids, split, seed, out_dir) → training log
 load                (out_dir, recipe) → model, whose search(collection, texts, k) gives what

@@ -3,7 +3,6 @@
 Its index is that of the collection, see `lucene`.
 """
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from interextra.models.training.pairs import training_pairs
 LABEL = "BM25"
 COLOUR = "#999999"
 ENCODES_QUERIES = False
-INTERACTS = False
 QUERY_SECONDS = 2e-4  # of a search
 PASSAGE_SECONDS = 5e-9  # of a search, for each passage of the collection
 
@@ -35,17 +33,13 @@ class Options(Recipe):
     b: tuple[B, ...] = Field((0.4,), min_length=1)
     tuning_queries: PositiveInt = 500  # at most so many are drawn, with the seed
 
-    def cost(
-        self,
-        n_train: int,
-        n_passages: int,
-        n_queries: int,
-    ) -> dict[str, float]:
-        """Return the cost of `Recipe.cost`; training are the searches of the tuning."""
+    def train_seconds(self, n_train: int, n_passages: int) -> float:
+        """Estimate the seconds of the searches of the tuning."""
         n_points = len(self.k1) * len(self.b)
-        n_searches = min(self.tuning_queries, n_train) * n_points if n_points > 1 else 0
-        seconds = n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
-        return super().cost(n_train, n_passages, n_queries) | {"train_seconds": seconds}
+        if n_points == 1:
+            return 0.0
+        n_searches = n_points * min(self.tuning_queries, n_train)
+        return n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
 
 
 class BM25(NamedTuple):
@@ -71,11 +65,12 @@ def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndar
     >>> reciprocal_rank(rows, [np.array([9, 3]), np.array([8])]).tolist()
     [0.5, 0.0]
     """
-    is_hit = np.stack(
-        [np.isin(top, answers) for top, answers in zip(rows[:, :10], relevant, strict=True)]
-    )
-    rank_of_first_hit = is_hit.argmax(axis=1) + 1
-    return np.where(is_hit.any(axis=1), 1 / rank_of_first_hit, 0.0)
+    values = np.zeros(len(rows))
+    for query, answers in enumerate(relevant):
+        hits = np.flatnonzero(np.isin(rows[query, :10], answers))
+        if len(hits):
+            values[query] = 1 / (hits[0] + 1)
+    return values
 
 
 def fit(
@@ -90,7 +85,7 @@ def fit(
 
     The first best pair in the order of the recipe wins. A grid of one pair needs no queries.
     """
-    grid = [{"k1": k1, "b": b} for k1, b in itertools.product(recipe.k1, recipe.b)]
+    grid = [{"k1": k1, "b": b} for k1 in recipe.k1 for b in recipe.b]
     n_tuning_queries = 0
     if len(grid) == 1:
         bm25_index(collection)
@@ -98,7 +93,7 @@ def fit(
         texts, relevant = _tuning_queries(recipe, collection, query_ids, split, seed)
         n_tuning_queries = len(texts)
         for point in grid:
-            rows, _ = bm25_search(collection, texts, 10, point["k1"], point["b"])
+            rows, _ = bm25_search(collection, texts, 10, **point)
             point["RR@10"] = float(reciprocal_rank(rows, relevant).mean())
     best = max(grid, key=lambda point: point.get("RR@10", 0))
     chosen = {"k1": best["k1"], "b": best["b"]}

@@ -6,7 +6,7 @@ equation 3).
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
 ENCODES_QUERIES = True
-INTERACTS = True
 
 # Tokens of queries and of passages that are scored at once: the scores of a tile stay in the
 # processor's cache
@@ -68,11 +67,11 @@ def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]) -> "to
     """
     import torch
 
-    where = device()
-    query_tokens, passage_tokens = TILE if where == "cpu" else GPU_TILE
-    query_groups = list(_padded_groups(queries, query_tokens, where, repeat_first=False))
-    passage_groups = _padded_groups(passages, passage_tokens, where, repeat_first=True)
-    scores = torch.empty(len(queries), len(passages), device=where)
+    query_tokens, passage_tokens = TILE if device() == "cpu" else GPU_TILE
+    query_groups = list(_padded_groups(queries, query_tokens, repeat_first=False))
+    passage_groups = _padded_groups(passages, passage_tokens, repeat_first=True)
+    shape = (len(queries), len(passages))
+    scores = torch.empty(shape, device=device())
     for passage_rows, passage_vectors in passage_groups:
         for query_rows, query_vectors in query_groups:
             best = _best_matches(query_vectors, passage_vectors)
@@ -93,7 +92,7 @@ def _best_matches(queries: "torch.Tensor", passages: "torch.Tensor") -> "torch.T
 
 
 def _padded_groups(
-    block: Sequence[np.ndarray], n_tokens: int, where: str, repeat_first: bool
+    block: Sequence[np.ndarray], n_tokens: int, repeat_first: bool
 ) -> Iterator[tuple["torch.Tensor", "torch.Tensor"]]:
     """Yield groups of at most `n_tokens` tokens: int64[n], which texts, and their vectors.
 
@@ -104,29 +103,28 @@ def _padded_groups(
 
     zero = np.zeros_like(block[0][:1])
     tokens = np.concatenate([*block, zero])
-    vectors = torch.as_tensor(tokens).to(where)
+    vectors = torch.as_tensor(tokens, device=device())
     lengths = np.array([len(text) for text in block])
     first = np.cumsum(lengths) - lengths
     for group in _groups_by_length(lengths, n_tokens):
         place = np.arange(lengths[group[-1]])
         start = first[group, None]
         padding = start if repeat_first else len(vectors) - 1
-        index = np.where(place < lengths[group, None], start + place, padding)
-        texts = torch.as_tensor(group).to(where)
-        yield texts, vectors[torch.as_tensor(index).to(where)]
+        is_token = place < lengths[group, None]
+        index = np.where(is_token, start + place, padding)
+        texts = torch.as_tensor(group, device=vectors.device)
+        yield texts, vectors[torch.as_tensor(index, device=vectors.device)]
 
 
 def _groups_by_length(lengths: np.ndarray, n_tokens: int) -> Iterator[np.ndarray]:
     """Yield indices of texts, shortest first, of at most `n_tokens` with padding (or one text)."""
-    order = np.argsort(lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        n_texts = np.arange(1, len(order) - start + 1)
-        sizes = lengths[order[start:]] * n_texts  # the last text of a group is its longest
-        n_fitting = int(np.searchsorted(sizes, n_tokens, side="right"))
-        stop = start + max(1, n_fitting)
-        yield order[start:stop]
-        start = stop
+    left = np.argsort(lengths, kind="stable")
+    while len(left):
+        n_texts = np.arange(1, len(left) + 1)
+        sizes = lengths[left] * n_texts  # the last text of a group is its longest
+        n_fitting = np.searchsorted(sizes, n_tokens, side="right")
+        group, left = np.split(left, [max(1, n_fitting)])
+        yield group
 
 
 def build(recipe: Options, seed: int) -> "MultiVectorEncoder":
@@ -157,20 +155,25 @@ def build(recipe: Options, seed: int) -> "MultiVectorEncoder":
     return MultiVectorEncoder(modules=modules, device=device())
 
 
-# What the loss takes of a batch: vectors [n, tokens, d] and which of the tokens count [n, tokens]
-TokenVectors = tuple["torch.Tensor", "torch.Tensor"]
+class TokenVectors(NamedTuple):
+    """What the loss takes of a batch: vectors, and which of the tokens count."""
+
+    vectors: "torch.Tensor"  # [n, tokens, d]
+    mask: "torch.Tensor"  # bool[n, tokens]
 
 
 def _token_vectors(output: dict[str, "torch.Tensor"]) -> TokenVectors:
     """Return the vectors and the mask of what the model gives."""
-    return output["token_embeddings"], output["attention_mask"].bool()
+    return TokenVectors(output["token_embeddings"], output["attention_mask"].bool())
 
 
 def _maxsim_of_rows(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
     """Return MaxSim of query i and passage i."""
     from sentence_transformers.util.similarity import maxsim_pairwise
 
-    return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
+    return maxsim_pairwise(
+        queries.vectors, passages.vectors, a_mask=queries.mask, b_mask=passages.mask
+    )
 
 
 def _maxsim_of_all(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
@@ -178,12 +181,11 @@ def _maxsim_of_all(queries: TokenVectors, passages: TokenVectors) -> "torch.Tens
 
     The gradient goes to one best token only, which is faster than spreading it.
     """
-    query_vectors, query_mask = queries
-    passage_vectors, passage_mask = passages
-    products = query_vectors.flatten(0, 1) @ passage_vectors.flatten(0, 1).T
-    products = products.float().view(*query_mask.shape, *passage_mask.shape)
-    best = products.masked_fill(~passage_mask, -1e4).max(dim=3).values
-    return (best * query_mask[:, :, None]).sum(dim=1)
+    products = queries.vectors.flatten(0, 1) @ passages.vectors.flatten(0, 1).T
+    products = products.float().view(*queries.mask.shape, *passages.mask.shape)
+    products = products.masked_fill(~passages.mask, -1e4)
+    best = products.max(dim=3).values
+    return (best * queries.mask.unsqueeze(2)).sum(dim=1)
 
 
 def fit(

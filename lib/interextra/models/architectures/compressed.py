@@ -17,7 +17,6 @@ from interextra.models.recipe import Dimension, Held
 LABEL = "DR, compressed"
 COLOUR = "#56B4E9"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 load = dense.load
 

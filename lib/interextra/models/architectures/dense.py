@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 
 class Options(Trained):
@@ -90,8 +89,10 @@ def _first_token_only(model: "SentenceTransformer", recipe: Options) -> "Sentenc
 
     The vectors are the same, and come faster.
     """
+    if recipe.pooling != "cls":
+        return model
     for words in transformers_of(model):
-        if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
+        if words.config.model_type in ("bert", "roberta"):
             last_layer = words.model.base_model.encoder.layer[-1]
             # a hook, so that a saved model is a plain one of the library
             last_layer.attention.output.register_forward_pre_hook(_cut_to_first)
@@ -151,7 +152,8 @@ def _dynamic_hard_negatives(
     both = SentenceTransformer(
         modules=[router], device=device(), similarity_fn_name=model.similarity_fn_name
     )
-    vectors = np.concatenate(list(Dense(model, recipe).blocks(collection)))
+    blocks = Dense(model, recipe).blocks(collection)
+    vectors = np.concatenate(list(blocks))
     return DynamicHardNegatives(both, recipe, vectors)
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LABEL = "Reranker"
 COLOUR = "#D55E00"
 ENCODES_QUERIES = False
-INTERACTS = True
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
@@ -53,16 +52,12 @@ class Options(Trained, bm25.Options):
         """Return how many (query, passage) scores the loss sees in `steps` training steps."""
         return steps * (self.batch_size + self.drawn())
 
-    def cost(
-        self,
-        n_train: int,
-        n_passages: int,
-        n_queries: int,
-    ) -> dict[str, float]:
-        """Return the cost of `Recipe.cost`; each search reads `rerank_depth` pairs anew."""
-        train_tokens = (self.batch_size + self.drawn()) * self.longest
-        search_tokens = n_queries * self.rerank_depth * self.longest
-        return self._cost(n_train, train_tokens, search_tokens)
+    def _step_tokens(self) -> int:
+        return (self.batch_size + self.drawn()) * self.longest
+
+    def _search_tokens(self, n_passages: int, n_queries: int) -> int:
+        """Return the tokens that a search reads: those of `rerank_depth` pairs a query."""
+        return n_queries * self.rerank_depth * self.longest
 
 
 class Reranker(Neural):
@@ -81,23 +76,21 @@ class Reranker(Neural):
         """Return the k best passages for each query text, as `topk.exact_search` gives them."""
         depth = self.recipe.rerank_depth
         _, place = collection.passages.tie_order
-        first_rows, first_scores = self.first_stage.search(collection, texts, max(k, depth))
+        rows, bm25_scores = self.first_stage.search(collection, texts, max(k, depth))
         blocks = []
         for start in range(0, len(texts), BLOCK):
             here = slice(start, start + BLOCK)
-            rows, bm25_scores = first_rows[here], first_scores[here]
-            scores = self.score(collection.passages, texts[here], rows[:, :depth])
-            scores = self._interpolated(scores, bm25_scores[:, :depth])
-            blocks.append(below(rows, bm25_scores, scores, place, k))
-        all_rows, all_scores = zip(*blocks, strict=True)
-        return np.concatenate(all_rows), np.concatenate(all_scores)
+            blocks.append(self.score(collection.passages, texts[here], rows[here, :depth]))
+        scores = self._interpolated(np.concatenate(blocks), bm25_scores[:, :depth])
+        return below(rows, bm25_scores, scores, place, k)
 
     def _interpolated(self, scores: np.ndarray, bm25_scores: np.ndarray) -> np.ndarray:
         """Mix scores with those of BM25 by `first_stage_weight`, both standardised."""
         weight = self.recipe.first_stage_weight
         if not weight:
             return scores
-        return (1 - weight) * standardised(scores) + weight * standardised(bm25_scores)
+        own = (1 - weight) * standardised(scores)
+        return own + weight * standardised(bm25_scores)
 
     def score(
         self,
@@ -123,10 +116,8 @@ class Reranker(Neural):
         is_passage = rows >= 0
         query_of_pair, _ = np.nonzero(is_passage)
         passage_texts = passages.texts(rows[is_passage])
-        pairs = [
-            [texts[query], passage]
-            for query, passage in zip(query_of_pair, passage_texts, strict=True)
-        ]
+        query_texts = [texts[query] for query in query_of_pair]
+        pairs = list(zip(query_texts, passage_texts, strict=True))
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
         scores[is_passage] = self.model.predict(
             pairs,
@@ -151,7 +142,8 @@ def standardised(scores: np.ndarray) -> np.ndarray:
     known = np.where(is_passage, scores, 0)
     mean = known.sum(axis=1, keepdims=True) / n_passages
     deviation = np.where(is_passage, known - mean, 0)
-    spread = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / n_passages)
+    variance = (deviation**2).sum(axis=1, keepdims=True) / n_passages
+    spread = np.sqrt(variance)
     standard = deviation / np.where(spread > 0, spread, 1)
     return np.where(is_passage, standard, -np.inf).astype(np.float32)
 
@@ -183,11 +175,12 @@ def below(
     rows, scores
         [n, k]
     """
-    scores = np.concatenate([scored, _shifted_rest(first_scores, scored)], axis=1)
+    rest = _shifted_rest(first_scores, scored)
+    scores = np.concatenate([scored, rest], axis=1)
     tie_place = np.where(first >= 0, place[first], len(place))
-    order = np.lexsort((tie_place, -scores), axis=1)[:, :k]
-    rows = np.take_along_axis(first, order, axis=1)
-    return rows, np.take_along_axis(scores, order, axis=1)
+    order = np.lexsort((tie_place, -scores), axis=1)
+    best = order[:, :k]
+    return np.take_along_axis(first, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
 
 def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:

@@ -33,7 +33,6 @@ from interextra.splits.similarity import nearest
 LABEL = "TAS-B"
 COLOUR = "#332288"
 ENCODES_QUERIES = True
-INTERACTS = False
 
 load = compressed.load
 
@@ -120,7 +119,8 @@ def scored_pairs(
     """
     text_of = text_numbers(passages)
     run = RunFile.read(ranking).frame()
-    run["query"] = pd.Index(pairs.query_ids).get_indexer(run["query_id"])
+    known = pd.Index(pairs.query_ids)
+    run["query"] = known.get_indexer(run["query_id"])
     run["row"] = passages.rows(run["doc_id"])
     codes = run["query"] * len(passages) + run["row"]
     is_relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)
@@ -128,14 +128,9 @@ def scored_pairs(
     is_spared = spared_passages(spared, passages, text_of)[run["row"]]
     others = run[~is_relevant_or_copy & ~is_spared]
     both = run[is_relevant].merge(others, on="query", suffixes=("", "_other"))
-    return pd.DataFrame(
-        {
-            "query": both["query"],
-            "positive": both["row"],
-            "negative": both["row_other"],
-            "margin": both["score"] - both["score_other"],
-        }
-    )
+    both["margin"] = both["score"] - both["score_other"]
+    both = both.rename(columns={"row": "positive", "row_other": "negative"})
+    return both[["query", "positive", "negative", "margin"]]
 
 
 def fit(
@@ -168,8 +163,8 @@ def fit(
 
 def _query_topics(recipe: Options, texts: Sequence[str], seed: int) -> np.ndarray:
     """Cluster queries by their vectors: int64[n], the topic of each."""
-    encoder = CLS(recipe.topics, texts) if recipe.topics else LSA("", texts)
-    vectors = encoder.encode_queries(texts)
+    encoder = CLS if recipe.topics else LSA
+    vectors = encoder(recipe.topics, texts).encode_queries(texts)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = vectors / np.maximum(lengths, 1e-12)
     n_clusters = min(recipe.clusters, len(vectors))

@@ -9,41 +9,30 @@ from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.models.architectures.reranker import Reranker
 from interextra.models.model import Model, OfModel, file_of
-from interextra.models.recipe import Recipe, load_recipe
-from interextra.models.search.run import Ranking, Run, model_of
+from interextra.models.search.run import OfRuns
 from interextra.store import InputError, Store
 
 
-class Reranked(OfModel, Ranking):
+class Reranked(OfModel, OfRuns):
     """The union of the first `depth` passages of some runs, by the scores of a cross-encoder alone.
 
     Each passage stands there once. `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5).
     `relevant`: with all relevant passages, which teach.
     """
 
-    runs: tuple[Ranking, ...]
     model: Model  # a reranker
     relevant: bool = False
-
-    @property
-    def queries(self) -> tuple[Queries | Part, ...]:
-        """The sets of queries that the runs rank."""
-        return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
         """Score the passages of each query, and write the rankings."""
         model = self.open_model(store)
-        has_same_queries = all(run.queries == self.queries for run in self.runs)
-        if not isinstance(model, Reranker) or not has_same_queries:
+        if not isinstance(model, Reranker) or not self.has_same_queries:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
         passages = self.source.open().passages
         for queries in self.queries:
-            text_of = queries.frame(store).set_index("query_id")["text"]
-            pairs = self._pairs(store, queries)
-            pairs = pairs[pairs["query_id"].isin(text_of.index)]
-            texts = text_of[pairs["query_id"]].tolist()
-            rows = passages.rows(pairs["doc_id"].tolist())
-            scores = model.score(passages, texts, rows[:, np.newaxis])
+            pairs = self._pairs(store, queries).merge(queries.frame(store), on="query_id")
+            rows = passages.rows(pairs["doc_id"])
+            scores = model.score(passages, pairs["text"].tolist(), rows[:, np.newaxis])
             ranking = RunFile.from_frame(pairs.assign(score=scores[:, 0]))
             ranking.write_parquet(folder / file_of(queries))
 
@@ -68,27 +57,3 @@ class Reranked(OfModel, Ranking):
         """Return what a reader calls it."""
         runs = f"{len(self.runs)} runs, first {self.depth} each"
         return f"reranking · {runs} · {self.model.title()}"
-
-
-def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """Return the model of a recipe as `run.model_of` does, or of one of TAS-Balanced.
-
-    The latter needs both teachers, the scores of pairs, and maybe a first pass.
-    """
-    if recipe.architecture != "tas_balanced":
-        return model_of(recipe, train, seed)
-    first = None
-    if recipe.after:
-        first = any_model_of(load_recipe(recipe.after), train, seed)
-    teacher = model_of(load_recipe(recipe.teacher), train, seed)
-    pair_teacher = model_of(load_recipe(recipe.pair_teacher), train, seed)
-    bm25 = model_of(load_recipe("bm25"), train, seed)
-    depth = recipe.negative_depth
-    candidates = Run(model=bm25, queries=(train,), depth=depth)
-    ranking = Reranked(
-        runs=(candidates,),
-        model=pair_teacher,
-        depth=depth,
-        relevant=True,
-    )
-    return Model.of(recipe, train, seed, first=first, ranking=ranking, teacher=teacher)

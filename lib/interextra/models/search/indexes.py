@@ -53,46 +53,46 @@ def quantised_search(
     InputError
         An unknown precision, or a calibration by one passage.
     """
-    from sentence_transformers.util import quantize_embeddings
-
     if precision not in PRECISIONS or calibration == 1:
         known = f"one of {', '.join(PRECISIONS)}, and two passages or more"
         raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
     calibrating = np.asarray(vectors[: calibration or None])
-    lowest = calibrating.min(axis=0)
-    ranges = np.stack([lowest, calibrating.max(axis=0)])
-    is_bits = precision.endswith("binary")
-    stored_as = "ubinary" if is_bits else precision
-    codes = quantize_embeddings(np.asarray(vectors), stored_as, ranges=ranges)
-    query_codes = quantize_embeddings(np.asarray(queries), stored_as, ranges=ranges)
+    ranges = np.stack([calibrating.min(axis=0), calibrating.max(axis=0)])
+    codes = _quantised(vectors, precision, ranges)
+    query_codes = _quantised(queries, precision, ranges)
     n_candidates = k * max(rescore_multiplier, 1)
-    if is_bits:
-        rows, scores = _search_bits(codes, query_codes, len(lowest), n_candidates)
+    if precision.endswith("binary"):
         size = codes.nbytes
+        rows, n_differing = _search_bits(codes, query_codes, n_candidates)
+        scores = vectors.shape[1] - 2 * n_differing
     else:
+        size = codes.nbytes + ranges.nbytes
         index = Index(codes.astype(np.float32), "Flat")
         rows, scores = index.search(query_codes, n_candidates)
-        size = codes.nbytes + ranges.nbytes
     if rescore_multiplier:
-        for i, query in enumerate(queries):
-            restored = _restored(codes[rows[i]], precision, ranges)
-            rows[i], scores[i] = _sorted_by_score(rows[i], restored @ query)
-    rows = rows[:, :k]
-    scores = scores[:, :k].astype(np.float32)
-    return (rows, scores), size
+        rows, scores = _rescored(rows, codes, queries, precision, ranges)
+    best = (rows[:, :k], scores[:, :k].astype(np.float32))
+    return best, size
+
+
+def _quantised(vectors: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarray:
+    """Return the codes of vectors; bits are packed, eight a byte."""
+    from sentence_transformers.util import quantize_embeddings
+
+    stored_as = "ubinary" if precision.endswith("binary") else precision
+    return quantize_embeddings(np.asarray(vectors), stored_as, ranges=ranges)
 
 
 def _search_bits(
-    codes: np.ndarray, query_codes: np.ndarray, n_dimensions: int, k: int
+    codes: np.ndarray, query_codes: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Search bits uint8[n, bytes]: rows, and how many bits agree less how many differ."""
+    """Search bits uint8[n, bytes]: rows, and how many bits differ (inf where there is no row)."""
     import faiss
 
     index = faiss.IndexBinaryFlat(8 * codes.shape[1])
     index.add(codes)
     n_differing, rows = index.search(query_codes, k)
-    scores = n_dimensions - 2.0 * n_differing
-    return rows, np.where(rows < 0, -np.inf, scores)
+    return rows, np.where(rows < 0, np.inf, n_differing)
 
 
 def _restored(codes: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarray:
@@ -105,11 +105,19 @@ def _restored(codes: np.ndarray, precision: str, ranges: np.ndarray) -> np.ndarr
     return (codes.astype(np.float32) - first_code) * step + lowest
 
 
-def _sorted_by_score(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort a query's passages by score descending; ties stay in their order, padding is last."""
-    scores = np.where(rows < 0, -np.inf, scores)
-    order = np.argsort(-scores, kind="stable")
-    return rows[order], scores[order]
+def _rescored(
+    rows: np.ndarray, codes: np.ndarray, queries: np.ndarray, precision: str, ranges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort passages [n, k] by inner product of the query as it was and restored numbers.
+
+    Ties stay in their order, padding is last.
+    """
+    scores = np.empty(rows.shape)
+    for i, query in enumerate(queries):
+        scores[i] = _restored(codes[rows[i]], precision, ranges) @ query
+    scores[rows < 0] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 class Index:
@@ -139,13 +147,13 @@ class Index:
         if seed:
             self.order = np.random.default_rng(seed).permutation(n)
         with self._faiss(parameters) as faiss:
-            self.made = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
-            faiss.ParameterSpace().set_index_parameters(self.made, parameters)
-            if not self.made.is_trained:
-                self.made.train(np.ascontiguousarray(vectors))
+            self.faiss_index = faiss.index_factory(n_dimensions, index, faiss.METRIC_INNER_PRODUCT)
+            faiss.ParameterSpace().set_index_parameters(self.faiss_index, parameters)
+            if not self.faiss_index.is_trained:
+                self.faiss_index.train(np.ascontiguousarray(vectors))
             for start in range(0, n, BLOCK):
                 rows = self.order[start : start + BLOCK]
-                self.made.add(np.ascontiguousarray(vectors[rows]))
+                self.faiss_index.add(np.ascontiguousarray(vectors[rows]))
         self.mean = 0.0
         if index.startswith("PCA"):
             # faiss centres queries, too, which would favour passages along the mean
@@ -182,8 +190,8 @@ class Index:
         """
         centred = np.ascontiguousarray(queries + self.mean, dtype=np.float32)
         with self._faiss(parameters) as faiss:
-            faiss.ParameterSpace().set_index_parameters(self.made, parameters)
-            scores, places = self.made.search(centred, k)
+            faiss.ParameterSpace().set_index_parameters(self.faiss_index, parameters)
+            scores, places = self.faiss_index.search(centred, k)
         is_padding = places < 0
         rows = np.where(is_padding, -1, self.order[places])
         return rows, np.where(is_padding, -np.inf, scores)
@@ -193,4 +201,4 @@ class Index:
         """Bytes of all that it holds: codes, codebooks, transformations, graph."""
         import faiss
 
-        return len(faiss.serialize_index(self.made))
+        return len(faiss.serialize_index(self.faiss_index))

@@ -145,11 +145,7 @@ def bm25_search(
     """
     autoclass = java()
     opened = autoclass("io.anserini.search.SimpleSearcher")(str(bm25_index(collection)))
-    # Anserini's own search rounds scores to 4 digits and moves ties apart; Lucene's gives them as
-    # they are
-    searcher = autoclass("org.apache.lucene.search.IndexSearcher")(opened.reader)
-    similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
-    searcher.setSimilarity(similarity(float(k1), float(b)))
+    searcher = _bm25_searcher(opened.reader, k1, b)
     query_generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = opened.get_analyzer()
     object_mapper = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()
@@ -162,9 +158,21 @@ def bm25_search(
         top_docs = searcher.search(query, k)
         # as JSON: one call to Java a query instead of two a hit
         hits = json.loads(object_mapper.writeValueAsString(top_docs))["scoreDocs"]
-        if hits:
-            places = [hit["doc"] for hit in hits]
-            rows[i, : len(hits)] = by_doc_id_descending[places]
-            scores[i, : len(hits)] = [hit["score"] for hit in hits]
+        places = np.array([hit["doc"] for hit in hits], int)
+        rows[i, : len(hits)] = by_doc_id_descending[places]
+        scores[i, : len(hits)] = [hit["score"] for hit in hits]
     opened.close()
     return rows, scores
+
+
+def _bm25_searcher(reader: Any, k1: float, b: float) -> Any:
+    """Return Lucene's searcher in an index.
+
+    Anserini's own search rounds scores to 4 digits and moves ties apart; Lucene's gives them as
+    they are.
+    """
+    autoclass = java()
+    searcher = autoclass("org.apache.lucene.search.IndexSearcher")(reader)
+    similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
+    searcher.setSimilarity(similarity(float(k1), float(b)))
+    return searcher

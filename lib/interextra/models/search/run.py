@@ -1,7 +1,6 @@
 """Rankings as cells: by a trained model or an index, imported, and several fused into one."""
 
 import itertools
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,19 +14,18 @@ from interextra.data.collection import Passages
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.models.architectures.dense import Dense, inner_products
-from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, names_of
+from interextra.models.model import LOG, Model, OfModel, file_of, names_of
 from interextra.models.recipe import (
     FLOAT32_MEGABYTES,
     MULTIPLICATIONS_PER_SECOND,
     RUN_ROW_MEGABYTES,
     Recipe,
-    Trained,
-    load_recipe,
 )
 from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
+from interextra.store.files import read_json
 
 Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
@@ -79,11 +77,12 @@ class Ranking(Cell):
         InputError for a set that is not ranked here.
         """
         names = names_of(self.queries)
-        is_name = isinstance(queries, str)
-        known = names if is_name else self.queries
-        if queries in known:
-            return self.queries[known.index(queries)]
-        asked = queries if is_name else f"{queries.name} of {queries.source.spec}"
+        for name, ranked in zip(names, self.queries, strict=True):
+            if queries in (name, ranked):
+                return ranked
+        asked = queries
+        if not isinstance(queries, str):
+            asked = f"{queries.name} of {queries.source.spec}"
         raise InputError(
             f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}"
         )
@@ -94,9 +93,7 @@ class Ranking(Cell):
         It is {} where nothing was trained.
         """
         path = store[self] / LOG
-        if not path.is_file():
-            return {}
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path) if path.is_file() else {}
 
     def write(
         self,
@@ -109,7 +106,7 @@ class Ranking(Cell):
         `search`: texts → rows, scores [n, k].
         """
         frames = [queries.frame(store) for queries in self.queries]
-        texts = [text for frame in frames for text in frame["text"]]
+        texts = pd.concat(frames)["text"].tolist()
         rows, scores = search(texts)
         doc_ids = self.source.open().passages.doc_ids
         start = 0
@@ -156,28 +153,7 @@ class Run(OfModel, Ranking):
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of encoding."""
         n_passages = self.source.n_passages()
-        return self.recipe.cost(0, n_passages, self.n_queries())["encode_seconds"]
-
-
-def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """Return the model of a recipe with what it needs first.
-
-    These are pretrained weights, a model that mines negatives, a teacher. All are trained on the
-    same queries with the same seed; negatives are drawn from the same `negative_passages`.
-    """
-    if not isinstance(recipe, Trained):
-        return Model.of(recipe, train, seed)
-    others: dict[str, Cell] = {}
-    for role, name in (("first", recipe.after), ("teacher", recipe.teacher)):
-        if name:
-            other = load_recipe(name, negative_passages=recipe.negative_passages)
-            others[role] = model_of(other, train, seed)
-    if recipe.pretraining:
-        others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
-    if recipe.negatives.startswith("mined"):
-        miner = others["first"]
-        others["ranking"] = Run(model=miner, queries=(train,), depth=recipe.negative_depth)
-    return Model.of(recipe, train, seed, **others)
+        return self.recipe.search_seconds(n_passages, self.n_queries())
 
 
 class Encoded(OfModel):
@@ -214,7 +190,7 @@ class Encoded(OfModel):
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
-        return self.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
+        return self.recipe.search_seconds(self.source.n_passages(), 0)
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -303,7 +279,7 @@ class Searched(OfModel, Ranking):
 
     def bytes_per_passage(self, store: Store) -> float:
         """Return how many bytes of the index a passage takes."""
-        return json.loads((store[self] / "bytes.json").read_text(encoding="utf-8"))
+        return read_json(store[self] / "bytes.json")
 
     def title(self) -> str:
         """Return what a reader calls it."""
@@ -338,8 +314,9 @@ class Imported(Ranking):
         ranking = run.frame()
         ranking = ranking[ranking["rank"] <= self.depth]
         for queries, query_ids in ids_of_sets.items():
-            part = ranking[ranking["query_id"].isin(query_ids)]
-            RunFile.from_frame(part).write_parquet(folder / file_of(queries))
+            is_of_set = ranking["query_id"].isin(query_ids)
+            run = RunFile.from_frame(ranking[is_of_set])
+            run.write_parquet(folder / file_of(queries))
 
     def _refuse_other_ids(self, run: RunFile, asked: set[str]) -> None:
         """Refuse ids of no query and of no passage, and queries that the run lacks."""
@@ -353,7 +330,10 @@ class Imported(Ranking):
         if not self.missing_queries:
             missing = sorted(asked - set(run.query_ids))
             wrong["queries are missing (missing_queries allows it)"] = missing
-        problems = [f"{len(ids)} {what}: {offenders(ids)}" for what, ids in wrong.items() if ids]
+        problems = []
+        for what, ids in wrong.items():
+            if ids:
+                problems.append(f"{len(ids)} {what}: {offenders(ids)}")
         if problems:
             raise InputError(f"{self.file.path}: {'; '.join(problems)}")
 
@@ -378,7 +358,23 @@ def _as_ranx(run: RunFile, by_rank: bool) -> Any:
     return ranx.Run.from_df(frame.astype(types), *RANX)
 
 
-class Fused(Ranking):
+class OfRuns(Ranking):
+    """What is made of `runs` on the same queries."""
+
+    runs: tuple[Ranking, ...]
+
+    @property
+    def queries(self) -> tuple[Queries | Part, ...]:
+        """The sets of queries that the runs rank."""
+        return self.runs[0].queries if self.runs else ()
+
+    @property
+    def has_same_queries(self) -> bool:
+        """Whether all runs rank the same sets of queries, in the same order."""
+        return all(run.queries == self.queries for run in self.runs)
+
+
+class Fused(OfRuns):
     """Runs on the same queries in one ranking.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a
@@ -387,20 +383,13 @@ class Fused(Ranking):
     by their nDCG@10: `weights.json`.
     """
 
-    runs: tuple[Ranking, ...]
     method: str = "rrf"
     weights: tuple[float, ...] = ()
     tuned: Queries | Part | None = None  # one of the sets of queries that the runs rank
 
-    @property
-    def queries(self) -> tuple[Queries | Part, ...]:
-        """The sets of queries that the runs rank."""
-        return self.runs[0].queries if self.runs else ()
-
     def build(self, folder: Path, store: Store) -> None:
         """Fuse the rankings of each set of queries, with tuned weights where they are asked for."""
-        has_same_queries = all(run.queries == self.queries for run in self.runs)
-        if not has_same_queries or len(self.weights) not in (0, len(self.runs)):
+        if not self.has_same_queries or len(self.weights) not in (0, len(self.runs)):
             raise InputError(
                 "fusion: give runs on the same queries, and a weight for each run or none"
             )
@@ -425,10 +414,9 @@ class Fused(Ranking):
         all_ids = itertools.chain.from_iterable(run.query_ids for run in runs)
         query_ids = list(dict.fromkeys(all_ids))
         ranx_runs = [_as_ranx(run, by_rank) for run in runs]
-        if any(len(run) < len(query_ids) for run in ranx_runs):
-            # a query may have hits in one run alone
-            asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
-            ranx_runs = [run.make_comparable(asked) for run in ranx_runs]
+        # a query may have hits in one run alone
+        asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
+        ranx_runs = [run.make_comparable(asked) for run in ranx_runs]
         norm = None if by_rank else "min-max"
         params = {"weights": weights} if weights else None
         fused = ranx.fuse(ranx_runs, norm, self.method, params).to_dataframe()
@@ -444,18 +432,12 @@ class Fused(Ranking):
         import ranx
 
         qrels = self.tuned.qrels(store)
-        frames = [run.read(store, self.tuned).frame() for run in self.runs]
-        shared = set(qrels["query_id"])
-        for frame in frames:
-            shared &= set(frame["query_id"])
+        runs = [run.read(store, self.tuned) for run in self.runs]
+        shared = set(qrels["query_id"]).intersection(*[run.query_ids for run in runs])
         if not shared:
             raise InputError(
                 f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"
             )
-        runs = []
-        for frame in frames:
-            is_shared = frame["query_id"].isin(shared)
-            runs.append(RunFile.from_frame(frame[is_shared]))
         types = {"query_id": object, "doc_id": object, "relevance": int}
         judged = qrels[qrels["query_id"].isin(shared)].astype(types)
         ranx_qrels = ranx.Qrels.from_df(judged, "query_id", "doc_id", "relevance")
@@ -463,7 +445,7 @@ class Fused(Ranking):
         def ndcg(weights: tuple[float, ...]) -> float:
             """Return the mean nDCG@10 of the runs fused with these weights."""
             fused = _as_ranx(self._fused(runs, weights), by_rank=True)
-            return ranx.evaluate(ranx_qrels, fused, "ndcg@10")
+            return ranx.evaluate(ranx_qrels, fused, "ndcg@10", make_comparable=True)
 
         return max(_weights_in_tenths(len(runs)), key=ndcg)
 

@@ -129,5 +129,5 @@ def _unpacked(keys: np.ndarray, row_at: np.ndarray) -> tuple[np.ndarray, np.ndar
     ordered = keys >> 31
     bits = np.where(ordered < 0, -ordered | _SIGN_BIT, ordered)
     scores = bits.astype(np.uint32).view(np.float32)
-    scores = np.where(is_padding, np.float32(-np.inf), scores)
+    scores[is_padding] = -np.inf
     return rows.astype(np.int32), scores

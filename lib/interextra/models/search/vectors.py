@@ -226,11 +226,10 @@ class GivenVectors(QueryVectors):
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         """Yield the vectors of each set; InputError where their dimensions differ."""
-        n_dimensions = None  # of the vectors of the training queries, which come first
+        n_dimensions = 0  # of the vectors of the training queries, which come first
         for file, queries in zip(self.files, self._sets(), strict=True):
             vectors = _vectors_of_set(file.open(), queries)
-            if n_dimensions is None:
-                n_dimensions = vectors.shape[1]
+            n_dimensions = n_dimensions or vectors.shape[1]
             if vectors.shape[1] != n_dimensions:
                 raise InputError(
                     f"{file.path}: vectors of {vectors.shape[1]} dimensions, those of "
@@ -271,7 +270,6 @@ def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
     """
     try:
         if path.suffix == ".npy":
-            file_ids = pd.Index(query_ids)
             vectors = np.asarray(np.load(path, allow_pickle=False))
         else:
             table = pq.read_table(path, columns=["query_id", "vector"]).to_pandas()
@@ -282,12 +280,8 @@ def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
             f"{path}: no vectors of one length ({error}); "
             "give a .npy of floats, or a Parquet with query_id and vector"
         ) from None
-    missing = pd.Index(query_ids).difference(file_ids)
-    repeated = file_ids[file_ids.duplicated()]
-    if wrong := [*missing, *repeated]:
-        raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
     if path.suffix != ".npy":
-        vectors = vectors[file_ids.get_indexer(query_ids)]
+        vectors = vectors[_rows_of(query_ids, file_ids, path)]
     if not _is_finite_matrix(vectors, len(query_ids)):
         found = f"{vectors.dtype}{list(vectors.shape)}"
         raise InputError(
@@ -295,6 +289,15 @@ def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
             "give a row of finite floats for each query, in the order of the set"
         )
     return vectors.astype(np.float32)
+
+
+def _rows_of(query_ids: Sequence[str], file_ids: pd.Index, path: Path) -> np.ndarray:
+    """Return the row of each query in a file; InputError where one has none, or two."""
+    missing = pd.Index(query_ids).difference(file_ids)
+    repeated = file_ids[file_ids.duplicated()]
+    if wrong := [*missing, *repeated]:
+        raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
+    return file_ids.get_indexer(query_ids)
 
 
 def _is_finite_matrix(vectors: np.ndarray, n_rows: int) -> bool:

@@ -28,6 +28,15 @@ def losses() -> dict[str, Callable]:
     return dict(sorted(_LOSSES.items()))
 
 
+def losses_for(*kinds: str) -> list[str]:
+    """Return the names of the losses that are for some of these kinds of scores."""
+    names = []
+    for name, loss in losses().items():
+        if not set(kinds).isdisjoint(loss.kinds):
+            names.append(name)
+    return names
+
+
 def for_scores(*kinds: str, goal: Callable | None = None) -> Callable:
     """Make a function a loss for some kinds of scores.
 
@@ -93,12 +102,13 @@ def own_scores(
     import torch
 
     n_queries = len(texts)
-    rows = np.column_stack([positive, negatives.reshape(n_queries, -1)])
+    own_negatives = negatives.reshape(n_queries, -1)
+    rows = np.column_stack([positive, own_negatives])
     scores = torch.as_tensor(teacher.score(passages, texts, rows))
     query = range(n_queries)
     own_barred = barred.reshape(n_queries, n_queries, -1)[query, query]
-    bad = scores[:, 1:].masked_fill(own_barred, LEFT_OUT)
-    return torch.cat([scores[:, :1], bad], dim=1)
+    scores[:, 1:].masked_fill_(own_barred, LEFT_OUT)
+    return scores
 
 
 @for_scores("query", goal=own_scores)
@@ -110,7 +120,8 @@ def margin_mse(good: "Tensor", bad: "Tensor", goal: "Tensor", recipe: Any) -> "T
     from torch.nn.functional import mse_loss
 
     margins = good - bad
-    teacher_margins = goal[:, :1] - goal[:, 1:]
+    teacher_good, teacher_bad = goal.tensor_split([1], dim=1)
+    teacher_margins = teacher_good - teacher_bad
     left_out = teacher_margins.isposinf()
     if left_out.any():  # only a random negative can be relevant: hardly ever
         margins = margins[~left_out]
@@ -141,8 +152,8 @@ def shared_scores(
     all_queries = slice(None)
     scores = score(all_queries)[:, column_of].to(barred.device, torch.float32)
     good = scores.diagonal().unsqueeze(1)
-    bad = scores[:, len(positive) :].masked_fill(barred, LEFT_OUT)
-    return torch.cat([good, bad], dim=1)
+    bad = scores[:, len(positive) :]
+    return torch.cat([good, bad.masked_fill(barred, LEFT_OUT)], dim=1)
 
 
 @for_scores("batch", goal=shared_scores)
@@ -187,7 +198,8 @@ def distillation_loss(
     import torch
 
     left_out = torch.isneginf(goal)
-    scores = torch.cat([good, bad], dim=1).masked_fill(left_out, LEFT_OUT)
+    scores = torch.cat([good, bad], dim=1)
+    scores = scores.masked_fill(left_out, LEFT_OUT)
     log_probability = (scores / temperature).log_softmax(dim=1)
     log_probability = log_probability.masked_fill(left_out, 0.0)
     teacher_probability = torch.softmax(goal / teacher_temperature, dim=1)
@@ -223,12 +235,14 @@ def rank_weighted_loss(good: "Tensor", bad: "Tensor", met: "Tensor") -> "Tensor"
     import torch
     from torch.nn.functional import softplus
 
-    n_above = ((bad > good) & met).sum(dim=1, keepdim=True)
+    is_above = (bad > good) & met
+    n_above = is_above.sum(dim=1, keepdim=True)
     place = torch.arange(1, bad.shape[1] + 1, device=bad.device)
     ranks = place + (place > n_above)  # the positive stands between them
     weights = (1 / (1 + n_above) - 1 / ranks).abs()
-    margins = torch.where(met, bad - good, torch.zeros_like(bad))
-    return (weights * softplus(margins) * met).sum(dim=1).mean()
+    margins = torch.where(met, bad - good, 0.0)
+    costs = weights * softplus(margins) * met
+    return costs.sum(dim=1).mean()
 
 
 @for_scores("topics", goal=shared_scores)
@@ -248,8 +262,8 @@ def tas_balanced(good: "Tensor", bad: "Tensor", goal: "Tensor", recipe: Any) -> 
         [batch, 2 + m], one teacher's margin of the query's own pair, the other's scores of good and
         bad.
     """
-    teacher_good = goal[:, 1:2]
-    teacher_bad = goal[:, 2:]
-    pair_error = ((good - bad).diagonal() - goal[:, 0]) ** 2
+    pair_margin, teacher_good, teacher_bad = goal.tensor_split([1, 2], dim=1)
+    own_margin = (good - bad).diagonal()
+    pair_error = (own_margin - pair_margin.squeeze(1)) ** 2
     batch_error = (good - bad - teacher_good + teacher_bad) ** 2
     return pair_error.mean() + recipe.in_batch_weight * batch_error.mean()

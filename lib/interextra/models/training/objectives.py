@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from interextra.data.collection import Collection
 from interextra.models.base import initialisation, quiet
 from interextra.models.recipe import Pretraining
+from interextra.models.retriever import cut_layers
 from interextra.models.search.topk import device
 from interextra.models.training.reproducible import reproducible
 from interextra.store.errors import InputError
@@ -65,14 +66,14 @@ class Objective(torch.nn.Module):
         rows, exchanged = self.laid_out(passages, generator)
         tokens = self.framed(rows)
         inputs, chosen = masked(tokens, self.mask, self.first_word, self.vocabulary, generator)
-        tokens, inputs, chosen = (part.to(self.model.device) for part in (tokens, inputs, chosen))
+        tokens = tokens.to(self.model.device)
+        inputs = inputs.to(self.model.device)
+        chosen = chosen.to(self.model.device)
         out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
-        states = out.last_hidden_state
-        vectors = self.pooled(states, tokens)
-        losses = {"words": self._masked_loss(states, tokens, chosen)}
+        vectors = self.pooled(out.last_hidden_state, tokens)
+        losses = {"words": self._masked_loss(out.last_hidden_state, tokens, chosen)}
         if exchanged is not None:
-            exchanged = exchanged.to(vectors.device)
-            losses["order"] = cross_entropy(self.order(vectors), exchanged)
+            losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
         if self.late:
             late = self._late_states(vectors, out.hidden_states, tokens)
             losses["head"] = self._masked_loss(late, tokens, chosen)
@@ -89,7 +90,8 @@ class Objective(torch.nn.Module):
     ) -> Tensor:
         """Return the states of the late head, which sees vectors and words of an early layer."""
         early = hidden_states[len(hidden_states) // 2]
-        states = torch.cat([vectors.unsqueeze(1), early[:, 1:]], dim=1)
+        words = early[:, 1:]
+        states = torch.cat([vectors.unsqueeze(1), words], dim=1)
         for layer in self.late:
             states = layer(states, src_key_padding_mask=tokens == 0)
         return states
@@ -109,9 +111,10 @@ class Objective(torch.nn.Module):
             return [*first_halves, *second_halves], None
         exchanged = torch.randint(2, (len(cut),), generator=generator)
         rows: list[TokenIds] = []
-        for (first, second), is_exchanged in zip(cut, exchanged.tolist(), strict=True):
-            before, after = (second, first) if is_exchanged else (first, second)
-            rows.append([*before, self.sep, *after])
+        for (first, second), is_exchanged in zip(cut, exchanged, strict=True):
+            if is_exchanged:
+                first, second = second, first
+            rows.append([*first, self.sep, *second])
         return rows, exchanged
 
     def framed(self, rows: Sequence[TokenIds]) -> Tensor:
@@ -147,8 +150,8 @@ class Objective(torch.nn.Module):
         """Return the losses and accuracies of a batch, see `measure`."""
         losses = self(passages, generator)
         measures = {f"{name}_loss": float(loss) for name, loss in losses.items()}
-        first, second = zip(*halves(passages, generator), strict=True)
-        vectors = self.vectors([*first, *second])
+        first_halves, second_halves = zip(*halves(passages, generator), strict=True)
+        vectors = self.vectors([*first_halves, *second_halves])
         measures["span_accuracy"] = _accuracy(*partners(vectors))
         if self.order is not None:
             rows, exchanged = self.laid_out(passages, generator)
@@ -167,7 +170,8 @@ class Objective(torch.nn.Module):
         if self.pooling == "cls":
             return last[:, 0]
         is_token = (tokens > 0).unsqueeze(2)
-        return (last * is_token).sum(dim=1) / is_token.sum(dim=1)
+        sums = (last * is_token).sum(dim=1)
+        return sums / is_token.sum(dim=1)
 
 
 def _late_layer(config: Any) -> torch.nn.Module:
@@ -185,7 +189,8 @@ def _late_layer(config: Any) -> torch.nn.Module:
 
 def _accuracy(scores: Tensor, truth: Tensor) -> float:
     """Return the share of the rows of scores [n, m] whose highest is at `truth` [n]."""
-    return float((scores.argmax(dim=1) == truth).float().mean())
+    is_right = scores.argmax(dim=1) == truth
+    return float(is_right.float().mean())
 
 
 def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -199,7 +204,7 @@ def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 def halves(
     passages: Sequence[TokenIds], generator: torch.Generator
-) -> list[tuple[list[int], list[int]]]:
+) -> list[tuple[TokenIds, TokenIds]]:
     """Cut each passage (two tokens or more) in two, at a place drawn from its middle half."""
     draw = torch.rand(len(passages), generator=generator)
     places = (0.25 + 0.5 * draw).tolist()
@@ -207,8 +212,7 @@ def halves(
     for passage, place in zip(passages, places, strict=True):
         n_first = round(len(passage) * place)
         n_first = max(1, min(n_first, len(passage) - 1))
-        first, second = passage[:n_first], passage[n_first:]
-        cut.append((list(first), list(second)))
+        cut.append((passage[:n_first], passage[n_first:]))
     return cut
 
 
@@ -279,7 +283,8 @@ def new_model(vocabulary: int, seed: int) -> "transformers.BertForMaskedLM":
 
 def _sinusoidal_positions() -> Tensor:
     """Return sines and cosines of each position, float32[POSITIONS, HIDDEN]."""
-    frequencies = 10_000 ** (-torch.arange(0, HIDDEN, 2) / HIDDEN)
+    exponents = -torch.arange(0, HIDDEN, 2) / HIDDEN
+    frequencies = 10_000**exponents
     angles = torch.arange(POSITIONS)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
@@ -296,7 +301,8 @@ def _copy_equal_tokens(attention: torch.nn.Module, generator: torch.Generator) -
 
 def _orthogonal(generator: torch.Generator) -> Tensor:
     """Draw an orthogonal matrix [HIDDEN, HIDDEN]."""
-    return torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=generator)).Q
+    normal = torch.randn(HIDDEN, HIDDEN, generator=generator)
+    return torch.linalg.qr(normal).Q
 
 
 @reproducible()
@@ -326,8 +332,8 @@ def pretrain(
     if how.objective != "none":
         objective = Objective(model, tokenizer, how).to(device())
         held, passages = read(how, collections, tokenizer)
-        before = objective.measure(held, 0, how.batch_size)
-        log = {"passages": len(passages), "held_out": len(held), "before": before}
+        log = {"passages": len(passages), "held_out": len(held)}
+        log["before"] = objective.measure(held, 0, how.batch_size)
         log |= train(objective, passages, how, seed)
         log["after"] = objective.measure(held, 0, how.batch_size)
     model.save_pretrained(out_dir, safe_serialization=True)
@@ -351,10 +357,7 @@ def opened(start: str, seed: int) -> tuple[Any, Any]:
         model = transformers.AutoModelForMaskedLM.from_pretrained(
             chosen.source, use_safetensors=True, trust_remote_code=False
         )
-    if chosen.layers is not None:
-        encoder = model.base_model.encoder
-        encoder.layer = encoder.layer[: chosen.layers]
-        model.config.num_hidden_layers = chosen.layers
+    cut_layers(model, chosen.layers)
     return model, tokenizer
 
 
@@ -401,20 +404,21 @@ def train(objective: Objective, passages: Sequence[TokenIds], how: Pretraining, 
     """Train in place on the sum of the losses; return `tokens` seen and `curve`, see `pretrain`."""
     generator = torch.Generator().manual_seed(seed)
     shape = (how.steps, how.batch_size)
-    batches = torch.randint(len(passages), shape, generator=generator).tolist()
+    batches = torch.randint(len(passages), shape, generator=generator)
     optimiser = torch.optim.AdamW(objective.parameters(), lr=how.learning_rate, weight_decay=0.01)
     schedule = transformers.get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
     every = max(1, how.steps // 50)
+    n_tokens = 0
     curve = []
     losses_since: list[dict[str, float]] = []
-    for step, rows in enumerate(batches, 1):
+    for step, rows in enumerate(batches.tolist(), start=1):
         batch = [passages[row] for row in rows]
+        n_tokens += sum(map(len, batch))
         losses_since.append(_train_step(objective, batch, how, generator, optimiser))
         schedule.step()
         if step % every == 0 or step == how.steps:
             curve.append({"step": step, **_means(losses_since)})
             losses_since = []
-    n_tokens = sum(len(passages[row]) for rows in batches for row in rows)
     return {"tokens": n_tokens, "curve": curve}
 
 

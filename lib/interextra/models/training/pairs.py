@@ -51,12 +51,16 @@ def training_pairs(
             f"{offenders(missing)}"
         )
     qrels = _relevant_judgements(collection, wanted, split, relevance)
-    rows = _rows_of_judged(collection, qrels["doc_id"])
-    used, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
+    rows = _rows_of(collection.passages, qrels["doc_id"], collection.name, "judged passages")
+    query_rows = known.get_indexer(qrels["query_id"])
+    used, query = np.unique(query_rows, return_inverse=True)
     order = np.lexsort((rows, query))
     training = queries.iloc[used]
     return Pairs(
-        training["query_id"].tolist(), training["text"].tolist(), query[order], rows[order]
+        query_ids=training["query_id"].tolist(),
+        texts=training["text"].tolist(),
+        query=query[order],
+        rows=rows[order],
     )
 
 
@@ -75,14 +79,13 @@ def _relevant_judgements(
     return qrels
 
 
-def _rows_of_judged(collection: Collection, doc_ids: pd.Series) -> np.ndarray:
-    """Find the rows of judged passages; InputError where one is not in the collection."""
-    rows = collection.passages.rows(doc_ids)
-    absent = doc_ids.to_numpy()[rows < 0]
+def _rows_of(passages: Passages, doc_ids: Sequence[str], owner: str, kind: str) -> np.ndarray:
+    """Find the rows of passages; InputError for absent ones, with whose and what they are."""
+    rows = passages.rows(doc_ids)
+    absent = pd.Index(doc_ids)[rows < 0]
     if len(absent):
         raise InputError(
-            f"{collection.name}: {len(absent)} judged passages are not in the collection: "
-            f"{offenders(absent)}"
+            f"{owner}: {len(absent)} {kind} are not in the collection: {offenders(absent)}"
         )
     return rows
 
@@ -116,10 +119,12 @@ def relevant_pairs(pairs: Pairs, text_of: np.ndarray) -> np.ndarray:
     [1, 3]
     """
     relevant = pd.DataFrame({"query": pairs.query, "text": text_of[pairs.rows]})
-    rows = np.flatnonzero(np.isin(text_of, relevant["text"]))
+    says_the_same = np.isin(text_of, relevant["text"])
+    rows = np.flatnonzero(says_the_same)
     passages = pd.DataFrame({"text": text_of[rows], "row": rows})
     both = relevant.merge(passages, on="text")
-    return np.unique(both["query"] * len(text_of) + both["row"])
+    codes = both["query"] * len(text_of) + both["row"]
+    return np.unique(codes)
 
 
 def exposed_passages(
@@ -159,7 +164,8 @@ def exposed_passages(
 def read_spared(path: Path | None) -> list[str]:
     """Read the doc_ids of passages that are never negatives from a JSON file; none without one."""
     doc_ids = read_json(path) if path else []
-    if not isinstance(doc_ids, list) or not all(isinstance(doc_id, str) for doc_id in doc_ids):
+    is_list = isinstance(doc_ids, list)
+    if not is_list or not all(isinstance(doc_id, str) for doc_id in doc_ids):
         raise InputError(f"{path}: give a JSON list of doc_ids")
     return doc_ids
 
@@ -169,12 +175,7 @@ def spared_passages(doc_ids: Sequence[str], passages: Passages, text_of: np.ndar
 
     InputError for ids that are not in the collection.
     """
-    rows = passages.rows(list(doc_ids))
-    absent = pd.Index(doc_ids)[rows < 0]
-    if len(absent):
-        raise InputError(
-            f"spared: {len(absent)} passages are not in the collection: {offenders(absent)}"
-        )
+    rows = _rows_of(passages, doc_ids, "spared", "passages")
     return np.isin(text_of, text_of[rows])
 
 
@@ -195,8 +196,8 @@ def ranked_rows(
     query = pd.Index(run.query_ids).get_indexer(query_ids)
     hit = run.offsets[query, None] + np.arange(depth)
     is_hit = hit < run.offsets[query + 1, None]
-    row_of_hit = collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes]
-    row_of_hit = np.append(row_of_hit, -1)
+    row_of_code = collection.passages.rows(run.doc_ids.to_pylist())
+    row_of_hit = np.append(row_of_code[run.doc_codes], -1)
     return row_of_hit[np.where(is_hit, hit, -1)]
 
 
@@ -220,6 +221,7 @@ def negatives_of(ranking: np.ndarray, relevant: np.ndarray, drawable: np.ndarray
     """
     query = np.arange(len(ranking), dtype=np.int64)[:, None]
     is_relevant = np.isin(query * len(drawable) + ranking, relevant)
-    rows = np.where(is_relevant | ~drawable[ranking], -1, ranking)
+    is_barred = is_relevant | ~drawable[ranking]
+    rows = np.where(is_barred, -1, ranking)
     padding_last = np.argsort(rows < 0, axis=1, kind="stable")
     return np.take_along_axis(rows, padding_last, axis=1)

@@ -72,8 +72,9 @@ class TopicAware(LossAtLengths):
     def forward(self, features: object, label: Tensor) -> Tensor:
         """Draw a batch of as many pairs as `label` has rows; return its loss."""
         batches = self.batches
-        seed = [batches.seed, *label[:, 0].tolist()]
-        pairs = self.topics.draw(np.random.default_rng(seed), len(label))
+        positive = label[:, 0]
+        generator = np.random.default_rng([batches.seed, *positive.tolist()])
+        pairs = self.topics.draw(generator, len(label))
         batches.count(pairs["negative"])
         texts = batches.texts_of(pairs["query"])
         rows = np.append(pairs["negative"], pairs["positive"])

@@ -36,7 +36,8 @@ class Tokens:
         new = [text for text in dict.fromkeys(texts) if (task, text) not in self.kept]
         if new and not self._keep(new, task):
             return self.model.preprocess(texts, task=task)
-        return self._padded([self.kept[task, text] for text in texts])
+        rows = [self.kept[task, text] for text in texts]
+        return self._padded(rows)
 
     def _keep(self, texts: list[str], task: str) -> bool:
         """Tokenize and keep texts; False where more than padding follows their tokens.
@@ -47,10 +48,11 @@ class Tokens:
         is_token = batch["attention_mask"].bool()
         if (batch["input_ids"][~is_token] != self.padding).any():
             return False
-        columns = {name: value for name, value in batch.items() if torch.is_tensor(value)}
         for row, text in enumerate(texts):
-            mask = is_token[row]
-            self.kept[task, text] = {name: column[row][mask] for name, column in columns.items()}
+            kept = self.kept[task, text] = {}
+            for name, column in batch.items():
+                if torch.is_tensor(column):
+                    kept[name] = column[row, is_token[row]]
         return True
 
     def _padded(self, rows: list[Columns]) -> dict[str, Any]:

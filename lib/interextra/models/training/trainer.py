@@ -160,7 +160,7 @@ class Batches:
         if self.mined is None:
             return self.draw_random(generator, shape)
         mined = self.mined[query]
-        n_mined = (mined >= 0).sum(axis=1)[:, None]  # padding is at the end
+        n_mined = (mined >= 0).sum(axis=1, keepdims=True)  # padding is at the end
         place = generator.integers(np.maximum(n_mined, 1), size=shape)
         picked = np.take_along_axis(mined, place, axis=1)
         return np.where(n_mined > 0, picked, self.draw_random(generator, shape))
@@ -238,7 +238,7 @@ class PairBatches(Batches):
         table = np.stack(rows)  # [1 + negatives, batch]
         queries = self.texts_of(query) * len(table)
         passages = self.passages.texts(table.ravel())
-        pairs = [[text, passage] for text, passage in zip(queries, passages, strict=True)]
+        pairs = list(zip(queries, passages, strict=True))
         batch = _named("pair", self.tokens.preprocess(pairs))
         return batch | {"label": self.barred(query, table[1:].T)}
 
@@ -262,12 +262,13 @@ def drawable_passages(
         drawable[left_out] = False
     elif which != "all":
         drawable &= ~exposed
-    lacks_exposed = isinstance(which, float) and not (exposed & ~spared).any()
+    lacks_exposed = isinstance(which, float) and spared[exposed].all()
     if lacks_exposed or not drawable.any():
-        kept = f", {spared.sum()} are spared" if spared.any() else ""
+        counts = f"{exposed.sum()} of {len(exposed)} passages are exposed"
+        if spared.any():
+            counts += f", {spared.sum()} are spared"
         raise InputError(
-            f"negative_passages = {which}: {exposed.sum()} of {len(exposed)} passages are exposed"
-            f"{kept}, so that none is left to draw; use all"
+            f"negative_passages = {which}: {counts}, so that none is left to draw; use all"
         )
     return drawable
 
@@ -323,8 +324,8 @@ class SharedNegatives(torch.nn.Module):
         queries, positives, *drawn = columns
         good = self.scoring.of_rows(queries, positives).unsqueeze(1)
         if "query" in losses()[self.recipe.loss].kinds:
-            own = drawn[0].unflatten(0, (len(queries), -1))
-            scores = [self.scoring.of_rows(queries, negatives) for negatives in own.unbind(1)]
+            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
+            scores = [self.scoring.of_rows(queries, negatives) for negatives in own]
             bad = torch.stack(scores, dim=1)
         else:
             shared = [*drawn, positives] if self.recipe.in_batch else drawn
@@ -384,7 +385,7 @@ class PairLoss(torch.nn.Module):
         scores = pair_scores.view(-1, len(barred)).T  # [batch, 1 + negatives]
         # hardly ever: only random negatives can be relevant
         label = barred if barred.any() else None
-        good, bad = scores[:, :1], scores[:, 1:]
+        good, bad = scores.tensor_split([1], dim=1)
         return ranking_loss(good, bad, label, self.recipe)
 
 
