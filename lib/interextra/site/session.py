@@ -89,11 +89,17 @@ class Session(OutputFolder):
     """
 
     def __init__(self, name: str, parameters: NotebookParameters, root: Path, goal: str):
+        outputs = root / "outputs"
         # `interextra run` names the folder of the cell that it builds
-        super().__init__(Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name))
-        self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        cells, reference = root / "outputs" / "cells", os.environ.get(COMMITTED)
-        self.store = Reference(Path(reference), cells) if reference else Store(cells)
+        super().__init__(Path(os.environ.get(OUTPUT) or outputs / "lab" / name))
+        self.name = name
+        self.parameters = parameters
+        self.root = root
+        self.goal = goal
+        self.store = Store(outputs / "cells")
+        reference = os.environ.get(COMMITTED)
+        if reference:
+            self.store = Reference(Path(reference), self.store.root)
         self.collections: dict[str, str] = {}  # spec → fingerprint
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
@@ -112,7 +118,8 @@ class Session(OutputFolder):
 
     def run(self, plan: Any) -> None:
         """Compute what is missing of the cells of a plan, a frame, a list; several at once."""
-        cells, begin = cells_of(plan), time.perf_counter()
+        cells = cells_of(plan)
+        begin = time.perf_counter()
         build_all(self.store, cells)
         seconds = self.seconds.get("cells", 0.0) + time.perf_counter() - begin
         self.seconds["cells"] = round(seconds, 3)
@@ -131,10 +138,10 @@ class Session(OutputFolder):
         """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
+        left = "all are computed already"
         if seconds:
-            print(f"{len(rows)} results; {len(seconds)} of them need about {sum(seconds):.0f} s")
-        else:
-            print(f"{len(rows)} results; all are computed already")
+            left = f"{len(seconds)} of them need about {sum(seconds):.0f} s"
+        print(f"{len(rows)} results; {left}")
         self._print_other_parameters()
         every = [row | {"state": "todo"} for row in rows]
         table = priced({self.name: every}, cores=1)[self.name]
@@ -142,15 +149,15 @@ class Session(OutputFolder):
         return shown(whole_numbers.reset_index(names="what"))
 
     def _print_other_parameters(self) -> None:
+        """Say what is other than in the profile, where the collection is."""
         notebook = self.root / "notebooks" / f"{self.name}.ipynb"
-        usual = profile_parameters(self.root, self.parameters.profile, notebook, {})
-        if self.parameters.collection == usual.collection:
+        usual = profile_parameters(self.root, self["profile"], notebook, {})
+        if self["collection"] == usual.collection:
             return
-        others = [
-            f"{name} {value}"
-            for name, value in self.parameters
-            if value != getattr(usual, name) and name != "collection"
-        ]
+        others = []
+        for name, value in self.parameters:
+            if name != "collection" and value != getattr(usual, name):
+                others.append(f"{name} {value}")
         print(f"On this collection, other than in the profile: {'; '.join(others) or 'nothing'}.")
 
     def measure(
@@ -174,11 +181,12 @@ class Session(OutputFolder):
             value is of, "" where nothing was trained.
         """
         self.run(design)
-        marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
-        measured = evaluate.values(design.assign(**marks), self.store, list(names), strata)
+        identities = [run.identity for run in design["run"]]
+        marked = design.assign(**{RUN: identities, SKIPS: design.get("skip_own", False)})
+        measured = evaluate.values(marked, self.store, list(names), strata)
         self.values.append(measured)
-        trained = {run.identity: trained_behind(run) for run in design["run"]}
-        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
+        trained = dict(zip(identities, map(trained_behind, design["run"]), strict=True))
+        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=[RUN, SKIPS])
 
     def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """Return what is computed from files that don't travel with a reference, kept with it.
@@ -216,22 +224,24 @@ class Session(OutputFolder):
         Styler
             The claims for the page, beside what the committed reference says of other data.
         """
-        made = conclude(
+        conclusions = conclude(
             self.name,
-            self.parameters.profile,
-            self.parameters.collection.startswith("mini"),
+            self["profile"],
+            self["collection"].startswith("mini"),
             tables,
             ahead,
             lambda profile: self.reference(profile, "claims"),
         )
-        for name, frame in (("claims", made.claims), ("gate", made.gate)):
-            if len(frame):
-                self.table(frame, name)
-        if made.unasked:
-            sentences = [claim.sentence for claim in made.unasked]
+        if len(conclusions.claims):
+            self.table(conclusions.claims, "claims")
+        if len(conclusions.gate):
+            self.table(conclusions.gate, "gate")
+        if conclusions.unasked:
+            sentences = [claim.sentence for claim in conclusions.unasked]
             print("Claims that this run does not evaluate:", *sentences, sep="\n- ")
-        self._claims, self.concluded = made.in_figures, made.sentences
-        return shown(made.page)
+        self._claims = conclusions.in_figures
+        self.concluded = conclusions.sentences
+        return shown(conclusions.page)
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
@@ -239,7 +249,8 @@ class Session(OutputFolder):
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""
-        path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
+        folder = self.root / REFERENCE / profile / self.name
+        path = folder / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def optional(
@@ -263,7 +274,7 @@ class Session(OutputFolder):
         if not when:
             return self.reference("small", name)
         if isinstance(self.store, Reference) and not travels:
-            return self.table(self.reference(self.parameters.profile, name), name)
+            return self.table(self.reference(self["profile"], name), name)
         return self.table(compute(), name)
 
     def finish(self) -> None:

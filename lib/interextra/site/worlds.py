@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.claims.judgement import gate, over_worlds, pooled
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.notebook import Notebook
 from interextra.site.parameters import profile_parameters
 from interextra.site.repository import notebooks
@@ -41,16 +42,7 @@ class Worlds(Cell):
     def build(self, folder: Path, store: Store) -> None:
         """Write the tables over the worlds."""
         (folder / "tables").mkdir()
-        tables = self._tables_of_worlds(store)
-        claims, gates = tables.pop("claims.csv", {}), tables.pop("gate.csv", {})
-        pooled_tables = {name: pooled(list(frames.values())) for name, frames in tables.items()}
-        if claims:
-            none = gate(pd.DataFrame())
-            gates = {world: gates.get(world, none) for world in self.by_place}
-            pooled_tables["claims.csv"] = over_worlds(list(claims.values()), list(gates.values()))
-            labelled = pd.concat(gates, names=["world"])
-            pooled_tables["gate.csv"] = labelled.reset_index("world")
-        for name, table in pooled_tables.items():
+        for name, table in self._pooled(store).items():
             if len(table):
                 path = folder / "tables" / name
                 table.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
@@ -62,6 +54,21 @@ class Worlds(Cell):
         }
         record = provenance.record(store.root.parent.parent, method=method)
         write_json(folder / "provenance.json", record)
+
+    def _pooled(self, store: Store) -> dict[str, pd.DataFrame]:
+        """Return the tables over the worlds by their files."""
+        tables = self._tables_of_worlds(store)
+        claims = tables.pop("claims.csv", {})
+        gates = tables.pop("gate.csv", {})
+        over_all = {}
+        for name, table_of_world in tables.items():
+            over_all[name] = pooled(list(table_of_world.values()))
+        if claims:
+            no_gate = gate(pd.DataFrame())
+            every_gate = {world: gates.get(world, no_gate) for world in self.by_place}
+            over_all["claims.csv"] = over_worlds(list(claims.values()), list(every_gate.values()))
+            over_all["gate.csv"] = pd.concat(every_gate, names=["world"]).reset_index("world")
+        return over_all
 
     def _tables_of_worlds(self, store: Store) -> dict[str, dict[str, pd.DataFrame]]:
         """Return the file of a table → world → the table there."""
@@ -104,28 +111,39 @@ def planned(
         values.
     """
     paths = notebooks(root, only)
-    # by the folder of its values in the reference, what a notebook's run changes
-    changes: dict[str, dict[str, Any]] = {"": overrides or {}}
+    changes = overrides or {}
     if profile == PROFILE:
-        if overrides:
+        if changes:
             raise InputError(
                 "-p: the profile worlds has its own worlds; change its files under params/worlds"
             )
         paths = _with_worlds(root, paths, only)
-        changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
-    elif set(overrides or ()) - {"collection"} and len(paths) > 1:
+    elif changes.keys() - {"collection"} and len(paths) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    asked = []
-    for path in paths:
-        for place, change in changes.items():
-            reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
-            asked.append((path, profile_parameters(root, profile, path, change), reference))
-    runs = [Notebook.of(path, parameters, reference) for path, parameters, reference in asked]
+    runs = []
+    for path, place, parameters in _asked(root, profile, paths, changes):
+        reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
+        runs.append(Notebook.of(path, parameters, reference))
     if from_reference:
         _refuse_without_values(root, profile, runs)
     if profile != PROFILE:
         return list(runs)
     return [Worlds(name=path.stem, runs=_named(runs, path.stem)) for path in paths]
+
+
+def _asked(
+    root: Path, profile: str, paths: Sequence[Path], overrides: dict[str, Any]
+) -> list[tuple[Path, str, NotebookParameters]]:
+    """Return each run's notebook, the folder of its values in the reference, and its parameters."""
+    changes_by_place = {"": overrides}
+    if profile == PROFILE:
+        changes_by_place = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
+    asked = []
+    for path in paths:
+        for place, changes in changes_by_place.items():
+            parameters = profile_parameters(root, profile, path, changes)
+            asked.append((path, place, parameters))
+    return asked
 
 
 def _with_worlds(root: Path, paths: Sequence[Path], only: str) -> list[Path]:
@@ -149,4 +167,5 @@ def _refuse_without_values(root: Path, profile: str, runs: Sequence[Notebook]) -
 
 
 def _named(runs: Sequence[Notebook], name: str) -> tuple[Notebook, ...]:
+    """Return the runs of a notebook."""
     return tuple(run for run in runs if run.name == name)
