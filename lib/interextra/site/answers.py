@@ -20,7 +20,7 @@ from interextra.store.files import read_json
 
 OLDER = "The committed run is older than the claims of this notebook."
 
-Outputs = list[dict[str, Any]]  # of a notebook's cell
+Output = dict[str, Any]  # of a notebook's cell
 
 
 def answer(name: str) -> None:
@@ -52,7 +52,7 @@ def answer_of(folder: Path) -> dict[str, Any]:
     return read_json(path).get("answer", {})
 
 
-def _outputs_of(noted: dict[str, Any], folder: Path, heading: str) -> Outputs:
+def _outputs_of(noted: dict[str, Any], folder: Path, heading: str) -> list[Output]:
     """Return the text and the figure of an answer; nothing where there is none."""
     if not noted:
         return []
@@ -66,12 +66,12 @@ def _outputs_of(noted: dict[str, Any], folder: Path, heading: str) -> Outputs:
     return outputs
 
 
-def _output(data: dict[str, str], metadata: dict[str, Any]) -> dict[str, Any]:
+def _output(data: dict[str, str], metadata: dict[str, Any]) -> Output:
     """Return an output of a cell, as notebooks hold it."""
     return {"output_type": "display_data", "data": data, "metadata": metadata}
 
 
-def _on_real_data(committed: Path, name: str) -> Outputs:
+def _on_real_data(committed: Path, name: str) -> list[Output]:
     """Return the answer of the committed run of small.
 
     Where this is older than the notebook's claims, only that is said.

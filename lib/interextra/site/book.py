@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from interextra.claims.wording import DATA, NAMED, page, sentences
+from interextra.claims.wording import NAMED, page, sentences
 from interextra.site.answers import answer_of
+from interextra.site.conclusions import by_data
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 from interextra.store.files import read_json
@@ -104,8 +105,9 @@ def _map(entries: Sequence[Entry], extra: str) -> str:
     """Return the map of notebooks, whose last column is named `extra`."""
     rows = []
     for entry in entries:
-        answer = ESTIMATES.sub(".", entry.answer)
-        rows.append([entry.number, _cell(entry.question), _cell(answer), entry.extra])
+        question = _cell(entry.question)
+        answer = _cell(ESTIMATES.sub(".", entry.answer))
+        rows.append([entry.number, question, answer, entry.extra])
     return _table(["notebook", "question", "answer", extra], rows)
 
 
@@ -125,7 +127,8 @@ def _listed(notebook: Path) -> str:
 def _entry_of(executed: Path) -> Entry:
     """Return the row of a notebook with a page."""
     sentences_of_run = answer_of(executed.parent).get("sentences", [""])
-    link = f"[{executed.stem[:2]}]({executed.name})"
+    number = executed.stem[:2]
+    link = f"[{number}]({executed.name})"
     minutes = f"{_seconds(executed) / 60:.1f}"
     return Entry(link, _title(executed), sentences_of_run[0], minutes)
 
@@ -141,7 +144,8 @@ def _over_worlds(folder: Path) -> list[Entry]:
             address = table.relative_to(folder).as_posix()
             links.append(f'<a href="{address}">{table.stem}</a>')
         question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
-        entries.append(Entry(name[:2], question, answer, ", ".join(links)))
+        entry = Entry(name[:2], question, answer, ", ".join(links))
+        entries.append(entry)
     return entries
 
 
@@ -150,7 +154,8 @@ def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:
 
     The last cell of a row is the number of its notebook.
     """
-    folders = _folders_of_data(folder)
+    profile = folder.name.removesuffix("-from-reference")
+    folders = by_data(profile, folder, (repository_root() / REFERENCE).joinpath)
     rows = []
     for tables in sorted(folder.glob("[0-9][0-9]_*/tables")):
         name = tables.parent.name
@@ -165,18 +170,6 @@ def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:
         claims = page(judged).reindex(columns=columns, fill_value="–")
         rows += [[*map(_cell, row), number] for row in claims.itertuples(index=False)]
     return rows
-
-
-def _folders_of_data(folder: Path) -> dict[str, Path]:
-    """Return where the claims of each data set are: in this run where it is its own, or not."""
-    committed = repository_root() / REFERENCE
-    profile = folder.name.removesuffix("-from-reference")
-    folders = {}
-    for data, of_profile in DATA.items():
-        folders[data] = folder if of_profile == profile else committed / of_profile
-    if profile not in DATA.values():
-        folders["here"] = folder
-    return folders
 
 
 def _title(notebook: Path) -> str:

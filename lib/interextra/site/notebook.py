@@ -177,9 +177,10 @@ def _digest_of_files(
     results = getattr(parameters, "results", "")
     if results:
         files.append(located(results))
-    published = [_content(path) for path in [*sorted(FOLDER.glob("*.yaml")), RELEASES]]
+    published = [_content(path) for path in sorted(FOLDER.glob("*.yaml"))]
     answer = _content(ANSWERS).get(notebook.stem)
-    noted: list[Any] = [str([*published, answer, of_notebook(notebook.stem)])]
+    shown = [*published, _content(RELEASES), answer, of_notebook(notebook.stem)]
+    noted: list[Any] = [str(shown)]
     real_encoder = getattr(parameters, "real_encoder", "")
     if getattr(parameters, "real_msmarco", bool(real_encoder)):
         noted += _marks_of_files(data_folder())

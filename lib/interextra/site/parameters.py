@@ -135,9 +135,9 @@ def checked(kind: Kind, values: dict[str, Any], where: str) -> NotebookParameter
     """
     unknown = [name for name in values if name not in kind.model_fields]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], kind.model_fields, 1)
-        there_are = ", ".join(kind.model_fields)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {there_are}"
+        hint = "there are " + ", ".join(kind.model_fields)
+        for near in difflib.get_close_matches(unknown[0], kind.model_fields, 1):
+            hint = f"did you mean {near!r}?"
         raise InputError(f"{where}: unknown parameter {offenders(unknown)} ({hint})")
     try:
         return kind.model_validate(values)
@@ -151,7 +151,8 @@ def _problem(kind: Kind, error: ValidationError) -> str:
     name = str(first["loc"][0])
     message = first["msg"].removeprefix("Value error, ")
     value = repr(first["input"])[:200]
-    return f"parameter {name!r}: {message}, is {value} ({kind.meaning_of(name)})"
+    meaning = kind.meaning_of(name)
+    return f"parameter {name!r}: {message}, is {value} ({meaning})"
 
 
 def profile_parameters(
@@ -233,11 +234,12 @@ def completed(root: Path, notebook: Path, variables: dict[str, Any]) -> Notebook
     usual = profile_parameters(root, profile, notebook, {})
     missing = _missing(usual, kind(), variables)
     if missing:
+        names = offenders(missing)
+        command = f"interextra run --profile {profile} --only {notebook.stem[:2]}"
         raise InputError(
-            f"{notebook.stem}: profile {profile!r} is named, but {offenders(missing)} are those of "
-            f"{BASE}. Give its parameters, too: papermill … -f "
-            f"params/{profile}/{notebook.stem}.yaml, or run it by `interextra run --profile "
-            f"{profile} --only {notebook.stem[:2]}`"
+            f"{notebook.stem}: profile {profile!r} is named, but {names} are those of {BASE}. "
+            f"Give its parameters, too: papermill … -f params/{profile}/{notebook.stem}.yaml, "
+            f"or run it by `{command}`"
         )
     given = checked(kind, variables, notebook.stem)
     chosen = {name: value for name, value in given if value != getattr(usual, name)}

@@ -34,6 +34,8 @@ from interextra.store.schedule import build_all
 # the committed values from which it is executed
 OUTPUT, COMMITTED = "INTEREXTRA_OUTPUT", "INTEREXTRA_REFERENCE"
 
+Compute = Callable[[], pd.DataFrame]
+
 
 def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
     """Open a notebook's output folder.
@@ -91,7 +93,8 @@ class Session(OutputFolder):
     def __init__(self, name: str, parameters: NotebookParameters, root: Path, goal: str):
         outputs = root / "outputs"
         # `interextra run` names the folder of the cell that it builds
-        super().__init__(Path(os.environ.get(OUTPUT) or outputs / "lab" / name))
+        folder = os.environ.get(OUTPUT) or outputs / "lab" / name
+        super().__init__(Path(folder))
         self.name = name
         self.parameters = parameters
         self.root = root
@@ -124,7 +127,8 @@ class Session(OutputFolder):
         seconds = self.seconds.get("cells", 0.0) + time.perf_counter() - begin
         self.seconds["cells"] = round(seconds, 3)
         self.cells |= {cell.key for cell in cells}
-        self.has_trained = self.has_trained or any(trained_behind(cell) for cell in cells)
+        if any(trained_behind(cell) for cell in cells):
+            self.has_trained = True
 
     def cost(self, plan: Any) -> Any:
         """Return what the notebook needs, a row a kind of result.
@@ -185,10 +189,11 @@ class Session(OutputFolder):
         marked = design.assign(**{RUN: identities, SKIPS: design.get("skip_own", False)})
         measured = evaluate.values(marked, self.store, list(names), strata)
         self.values.append(measured)
-        trained = dict(zip(identities, map(trained_behind, design["run"]), strict=True))
-        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=[RUN, SKIPS])
+        trained = {run.identity: trained_behind(run) for run in design["run"]}
+        measured = measured.assign(trained=measured[RUN].map(trained))
+        return measured.drop(columns=[RUN, SKIPS])
 
-    def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    def kept(self, name: str, compute: Compute) -> pd.DataFrame:
         """Return what is computed from files that don't travel with a reference, kept with it.
 
         Such are rankings, vectors, weights.
@@ -254,7 +259,7 @@ class Session(OutputFolder):
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def optional(
-        self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True
+        self, name: str, when: Any, compute: Compute, travels: bool = True
     ) -> pd.DataFrame:
         """Return a table that only some profiles make.
 
@@ -292,5 +297,6 @@ class Session(OutputFolder):
             method=method,
             data={"collections": self.collections},
         )
+        seconds = self.seconds["whole notebook"]
         commit = record["implementation"]["source"]["commit"]
-        print(f"{self.seconds['whole notebook']:.1f} s, commit {commit[:12]}")
+        print(f"{seconds:.1f} s, commit {commit[:12]}")

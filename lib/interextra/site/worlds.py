@@ -66,8 +66,10 @@ class Worlds(Cell):
         if claims:
             no_gate = gate(pd.DataFrame())
             every_gate = {world: gates.get(world, no_gate) for world in self.by_place}
-            over_all["claims.csv"] = over_worlds(list(claims.values()), list(every_gate.values()))
-            over_all["gate.csv"] = pd.concat(every_gate, names=["world"]).reset_index("world")
+            gate_frames = list(every_gate.values())
+            over_all["claims.csv"] = over_worlds(list(claims.values()), gate_frames)
+            labelled = pd.concat(every_gate, names=["world"])
+            over_all["gate.csv"] = labelled.reset_index("world")
         return over_all
 
     def _tables_of_worlds(self, store: Store) -> dict[str, dict[str, pd.DataFrame]]:
@@ -128,7 +130,12 @@ def planned(
         _refuse_without_values(root, profile, runs)
     if profile != PROFILE:
         return list(runs)
-    return [Worlds(name=path.stem, runs=_named(runs, path.stem)) for path in paths]
+    return [_over_runs(path.stem, runs) for path in paths]
+
+
+def _over_runs(name: str, runs: Sequence[Notebook]) -> Worlds:
+    """Return a notebook over those of some runs that are its own."""
+    return Worlds(name=name, runs=tuple(run for run in runs if run.name == name))
 
 
 def _asked(
@@ -148,24 +155,23 @@ def _asked(
 
 def _with_worlds(root: Path, paths: Sequence[Path], only: str) -> list[Path]:
     """Return the notebooks that the profile worlds has."""
-    there = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
-    chosen = [path for path in paths if path.stem in there]
+    files = sorted((root / "params" / PROFILE).glob("*.yaml"))
+    names = [file.stem for file in files]
+    chosen = [path for path in paths if path.stem in names]
     if not chosen:
-        raise InputError(f"--only {only}: the profile worlds has {', '.join(there)}")
+        raise InputError(f"--only {only}: the profile worlds has {', '.join(names)}")
     return chosen
 
 
 def _refuse_without_values(root: Path, profile: str, runs: Sequence[Notebook]) -> None:
     """Raise an InputError for notebooks whose values are not committed."""
-    committed = root / REFERENCE
-    absent = {run.name for run in runs if not (committed / run.reference / CELLS).is_file()}
+    absent = set()
+    for run in runs:
+        values = root / REFERENCE / run.reference / CELLS
+        if not values.is_file():
+            absent.add(run.name)
     if absent:
         raise InputError(
             f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}: run without the "
             "reference, or name others with --only"
         )
-
-
-def _named(runs: Sequence[Notebook], name: str) -> tuple[Notebook, ...]:
-    """Return the runs of a notebook."""
-    return tuple(run for run in runs if run.name == name)
