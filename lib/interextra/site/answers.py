@@ -78,7 +78,8 @@ def _on_real_data(committed: Path, name: str) -> list[Output]:
     """
     folder = committed / "small" / name
     noted = answer_of(folder)
-    is_older = of_notebook(name) and not (folder / "tables" / "claims.csv").is_file()
+    claims = folder / "tables" / "claims.csv"
+    is_older = of_notebook(name) and not claims.is_file()
     if noted and is_older:
         noted = {"sentences": [OLDER], "not_shown": "", "figure": ""}
     return _outputs_of(noted, folder, "On real data (profile small)")

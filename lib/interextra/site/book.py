@@ -144,8 +144,8 @@ def _over_worlds(folder: Path) -> list[Entry]:
             address = table.relative_to(folder).as_posix()
             links.append(f'<a href="{address}">{table.stem}</a>')
         question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
-        entry = Entry(name[:2], question, answer, ", ".join(links))
-        entries.append(entry)
+        tables = ", ".join(links)
+        entries.append(Entry(name[:2], question, answer, tables))
     return entries
 
 

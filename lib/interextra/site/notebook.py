@@ -151,9 +151,10 @@ class Notebook(Cell):
                     raise InputError(f"{self.name}: {error.evalue}") from None
                 os.replace(executed, failed)
                 where = f"{self.name}, cell {error.exec_count}"
+                problem = f"{error.ename}: {error.evalue}"
                 raise NotebookError(
-                    f"{where}: {error.ename}: {error.evalue} (the executed copy with its traceback "
-                    f"is {os.path.relpath(failed)})"
+                    f"{where}: {problem} (the executed copy with its traceback is "
+                    f"{os.path.relpath(failed)})"
                 ) from None
         failed.unlink(missing_ok=True)
 

@@ -272,7 +272,8 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
     InputError
         A name that leaves outputs/, that is taken there, or that is too long.
     """
-    if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
+    is_folder = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and ".." not in name
+    if name and not is_folder:
         raise InputError(
             f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no "
             "two dots together; it names a folder under outputs/"

@@ -124,8 +124,8 @@ class Session(OutputFolder):
         cells = cells_of(plan)
         begin = time.perf_counter()
         build_all(self.store, cells)
-        seconds = self.seconds.get("cells", 0.0) + time.perf_counter() - begin
-        self.seconds["cells"] = round(seconds, 3)
+        seconds = time.perf_counter() - begin
+        self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + seconds, 3)
         self.cells |= {cell.key for cell in cells}
         if any(trained_behind(cell) for cell in cells):
             self.has_trained = True

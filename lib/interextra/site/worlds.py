@@ -135,7 +135,8 @@ def planned(
 
 def _over_runs(name: str, runs: Sequence[Notebook]) -> Worlds:
     """Return a notebook over those of some runs that are its own."""
-    return Worlds(name=name, runs=tuple(run for run in runs if run.name == name))
+    its_runs = tuple(run for run in runs if run.name == name)
+    return Worlds(name=name, runs=its_runs)
 
 
 def _asked(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 LOG = "run.log"  # under outputs/<name>/
-HEAD = "finished\tseconds\tworker\tkey\twhat\n"
+COLUMNS = ("finished", "seconds", "worker", "key", "what")  # of the log
 MINUTE = 60.0  # seconds between two lines
 LONGEST = 1e9  # seconds that a result can have taken: a record with more is damaged
 # seconds that count as computed just as estimated, so that the first small results set no speed
@@ -180,12 +180,12 @@ class Progress(ExitStack):
             return
         finished = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         what = " ".join(ended.cell.title().split())
-        row = f"{finished}\t{seconds:.3f}\t{ended.worker}\t{ended.cell.key}\t{what}\n"
+        row = (finished, f"{seconds:.3f}", ended.worker, ended.cell.key, what)
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_size == 0:
-                file.write(HEAD)
-            file.write(row)
+                print(*COLUMNS, sep="\t", file=file)
+            print(*row, sep="\t", file=file)
 
     def _drawn(self, running: list[Job]) -> "Group":
         """Return results done and time left; a row a worker; the pages that are ready."""
