@@ -174,9 +174,12 @@ def digests_of(names: tuple[str, ...]) -> list[list[str]]:
 
     Libraries are left out: see `libraries_of`.
     """
-    return sorted(
-        [place.rpartition(":")[2], value] for place, value in behind(names).items() if ":" in place
-    )
+    digests = []
+    for place, value in behind(names).items():
+        if ":" in place:
+            name = place.rpartition(":")[2]
+            digests.append([name, value])
+    return sorted(digests)
 
 
 def libraries_of(names: tuple[str, ...]) -> dict[str, str]:
@@ -213,9 +216,9 @@ def used_by(source: str, front_door: Mapping[str, str]) -> tuple[str, ...]:
     for first, *attributes in _used_names(tree):
         if first not in imports:
             continue
-        parts = _dotted(imports[first], attributes).split(".")
-        front = ".".join(parts[:2])
-        place = _place(_dotted(offered.get(front, front), parts[2:]))
+        parts = ".".join([imports[first], *attributes]).split(".")
+        front = ".".join(parts[:2])  # what the front door may offer
+        place = _place([offered.get(front, front), *parts[2:]])
         if place.module == PACKAGE and front in offered:
             raise AttributeError(f"{front} stands for {offered[front]}, which has no file")
         if place.module.startswith(f"{PACKAGE}."):
@@ -223,14 +226,9 @@ def used_by(source: str, front_door: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(places))
 
 
-def _dotted(name: str, attributes: Iterable[str]) -> str:
-    """Return a name with the attributes behind it."""
-    return ".".join([name, *attributes])
-
-
-def _place(name: str) -> Place:
-    """Return the definition that a dotted name stands for, or begins with; a library whole."""
-    module, *rest = name.split(".")
+def _place(names: list[str]) -> Place:
+    """Return the definition that an imported name and its attributes stand for; a library whole."""
+    module, *rest = ".".join(names).split(".")
     if module != PACKAGE:
         return Place(module)
     while rest and source_of(f"{module}.{rest[0]}"):
@@ -245,7 +243,7 @@ def _parsed(module: str, file: Path) -> Parsed:
     imports = _imported(tree.body)
     statements = _by_name(tree)
     digests = {}
-    uses = {name: {_place(target)} for name, target in imports.items()}
+    uses = {name: {_place([target])} for name, target in imports.items()}
     for name, nodes in statements.items():
         text = "\n".join(ast.dump(node) for node in nodes)
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
@@ -254,7 +252,7 @@ def _parsed(module: str, file: Path) -> Parsed:
         uses[name] = set()
         for first, *attributes in _used_names(definition):
             if first in known:
-                uses[name].add(_place(_dotted(known[first], attributes)))
+                uses[name].add(_place([known[first], *attributes]))
             if first in statements:
                 uses[name].add(Place(module, first))
     return Parsed(digests, uses, CHANGES_NO_RESULT in statements)

@@ -101,16 +101,11 @@ class Pool:
         self.store = store
         self.workers: dict[int, Worker] = {}
         self.jobs: dict[Worker, Job] = {}
-        self._free = list(range(size, 0, -1))
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a worker is free."""
-        return bool(self._free)
+        self.free = list(range(size, 0, -1))  # numbers of workers
 
     def begin(self, cell: Cell) -> None:
         """Let a free worker compute a cell."""
-        number = self._free.pop()
+        number = self.free.pop()
         if number not in self.workers:
             self.workers[number] = Worker(number)
         worker = self.workers[number]
@@ -123,7 +118,7 @@ class Pool:
         for worker in first_ended(self.jobs, seconds):
             job = self.jobs.pop(worker)
             worker.end(job.cell)
-            self._free.append(job.worker)
+            self.free.append(job.worker)
             jobs.append(job)
         return jobs
 
@@ -140,7 +135,7 @@ def _run(pool: Pool, missing: dict[str, Cell], done: Done, watch: Watch) -> None
     while graph.is_active():
         ready += graph.get_ready()
         ready.sort(key=place.__getitem__)
-        while ready and pool.has_room:
+        while ready and pool.free:
             pool.begin(missing[ready.pop(0)])
         watch(list(pool.jobs.values()), None)
         for job in pool.ended(1.0):
