@@ -188,6 +188,13 @@ def test_a_notebook_uses_what_its_code_names():
     )
 
 
+def test_a_name_of_the_front_door_whose_module_is_gone_is_named():
+    with pytest.raises(AttributeError, match="interextra.gone, which has no file"):
+        code.used_by("import interextra as ix\nix.old(1)\n", {"old": "interextra.gone"})
+    with pytest.raises(AttributeError, match="interextra.gone.f, which has no file"):
+        code.used_by("from interextra import old\nold(1)\n", {"old": "interextra.gone:f"})
+
+
 def test_a_comment_beside_an_attribute_of_this_package_leaves_its_shifts(copy):
     before = (copy(), attributes.fingerprint(RULE))[1]
     change("world/truth.py", "def kind_of_question", "# a comment\ndef kind_of_question")

@@ -92,11 +92,15 @@ def test_labels_of_any_characters_are_clusters(plain, labels):
     assert shift.clusters == tuple(found["clusters"]) and shift.by == "column:ki/nd"
 
 
-def test_a_label_that_was_cut_at_its_slash_is_named_with_what_to_write(plain, capsys):
-    with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "kind", ["n/a", "yes"])
+def test_clusters_that_no_query_has_are_named_with_those_there_are(plain, capsys):
+    labels = ["n/a", "yes", "-1"]
+    with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "kind", labels)
     command = ["split", "shift", "--collection", plain, "--out", "out", "--attribute"]
-    for attribute in ("column:kind/n/a/yes", "column:kind/n/a"):
-        assert main([*command, attribute]) == 2 and "%2F" in capsys.readouterr().err
+    assert main([*command, "column:kind", "--clusters", "n", "yes"]) == 2
+    line = capsys.readouterr().err
+    assert "no query of cluster 'n'" in line and all(label in line for label in labels)
+    assert main([*command, "column:kind/yes/no"]) == 2
+    assert "no such column" in capsys.readouterr().err
 
 
 def test_the_profile_s_own_collection_is_left_as_it_is(house):

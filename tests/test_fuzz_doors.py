@@ -21,7 +21,6 @@ from interextra.own import audit as auditing
 from interextra.own.split_folder import SplitFolder
 from interextra.site.parameters import output_name, profile_parameters, read_overrides
 from interextra.site.repository import notebooks
-from interextra.splits.shift import read_shift, written_shift
 from interextra.store.errors import InputError
 from interextra.store.files import sha256
 from interextra.store.folders import Store
@@ -245,21 +244,6 @@ def test_any_value_of_a_parameter_is_checked_or_refused(root, text):
 @example("beir:/data/{a: b}")
 def test_a_text_parameter_is_what_was_given(root, text):
     assert read_overrides(root, "02", [f"collection={text}"]) == {"collection": text}
-
-
-@bounded
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/%25F"), min_size=1),
-        min_size=1,
-    )
-)
-@example(["n/a", "yes", "no"])
-@example(["%2F", "%25", "%252F", "/", "//", "%/2F"])
-def test_labels_of_a_shift_are_read_back(labels):
-    assert read_shift(written_shift("kind=column:kind", labels)) == ("kind", "column:kind", labels)
-    if not any(sign in label for label in labels for sign in ("/", "%2F", "%25")):
-        assert written_shift("kind=column:kind", labels) == "/".join(["kind=column:kind", *labels])
 
 
 @bounded

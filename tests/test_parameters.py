@@ -24,7 +24,6 @@ from interextra.notebooks.parameters import (
 from interextra.site import parameters as module
 from interextra.site.notebook import _digest_of_files
 from interextra.site.parameters import (
-    cell_of,
     checked,
     completed,
     kind_of,
@@ -37,6 +36,7 @@ from interextra.site.repository import notebooks, repository_root
 from interextra.site.session import start
 from interextra.site.worlds import planned
 from interextra.store.errors import InputError
+from tools.structure import cell_of
 
 SOURCE = """profile: str = "mini"  # which profile
 sizes: list[int] = [2, 4]  # training queries

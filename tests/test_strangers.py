@@ -83,7 +83,8 @@ def test_a_split_folder_loads_no_code(spec, store, code, capsys):
 
 
 def test_a_split_by_one_s_own_code_is_opened_where_the_user_names_it(spec, store, code, capsys):
-    written(spec, store, "shift", "out", attribute="topic=python:stranger:rule/sky/stone", n_test=2)
+    by_rule = {"attribute": "python:stranger:rule", "clusters": ["sky", "stone"]}
+    written(spec, store, "shift", "out", n_test=2, **by_rule)
     assert code.exists()
     with pytest.raises(InputError, match="name it yourself"):
         SplitFolder.open(Path("out"))

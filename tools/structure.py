@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from interextra.site.parameters import cell_of
 from interextra.site.repository import notebooks, repository_root
 from interextra.store.errors import InputError
 from interextra.store.files import read_json, seal_problem
@@ -52,6 +51,29 @@ def _sources(cells: list[Cell], kind: str) -> list[str]:
 def _tagged(cells: list[Cell], tag: str) -> list[Cell]:
     """Return the cells with a tag."""
     return [cell for cell in cells if tag in tags_of(cell)]
+
+
+def cell_of(notebook: Path) -> dict[str, Any]:
+    """Return name → value of the notebook's parameters cell.
+
+    Raises
+    ------
+    InputError
+        There is not exactly one such cell, or a line of it is no `name: type = literal`.
+    """
+    cells = read_json(notebook)["cells"]
+    tagged = _tagged(cells, "parameters")
+    if len(tagged) != 1:
+        raise InputError(
+            f"{notebook.name}: needs exactly one cell tagged `parameters`, has {len(tagged)}"
+        )
+    values = {}
+    for node in ast.parse(source_of(tagged[0])).body:
+        if not isinstance(node, ast.AnnAssign) or node.value is None:
+            place = f"{notebook.name}, parameters cell, line {node.lineno}"
+            raise InputError(f"{place}: write `name: type = literal`")
+        values[ast.unparse(node.target)] = ast.literal_eval(node.value)
+    return values
 
 
 def stored_outputs(cells: list[Cell], path: Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -77,7 +77,8 @@ class BookMaker:
 
     def start(self, note: str) -> None:
         """Make the book, if it is not just being made."""
-        if self.process is None or self.process.poll() is not None:
+        is_being_made = self.process is not None and self.process.poll() is None
+        if not is_being_made:
             command = [sys.executable, "-m", "interextra.site.book", str(self.folder), note]
             self.process = subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -98,32 +99,14 @@ class BookMaker:
 def command_run(args: argparse.Namespace) -> int:
     """Compute what is missing, execute notebooks, make the book."""
     from interextra.site import book
-    from interextra.site.notebook import Notebook, NotebookError, publish
+    from interextra.site.notebook import NotebookError
 
     begin = time.perf_counter()
     store, selected = _selected(args)
     folder = repository_root() / "outputs" / args.name
     maker = BookMaker(folder)
-
-    def done(cell: Cell) -> None:
-        """Publish a finished notebook."""
-        if cell in selected:
-            publish(cell, store, folder)
-            maker.start(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
-        if isinstance(cell, Notebook):
-            seconds = time.perf_counter() - begin
-            print(f"{cell.name:<34} done after {seconds:6.1f} s", flush=True)
-
     try:
-        with Progress(store, selected, folder) as progress:
-            computed = build_all(store, selected, done, progress)
-        for notebook in selected:
-            publish(notebook, store, folder)
-        n_taken = sum(notebook not in computed for notebook in selected)
-        n_new = len(set(computed).difference(selected))
-        print(
-            f"{len(selected)} notebooks, {n_taken} of them taken as they were; {n_new} new results"
-        )
+        _execute(store, selected, folder, maker, begin)
         maker.wait()
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
@@ -131,10 +114,36 @@ def command_run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         maker.kill()
         raise
-    first_page = book.write(folder)
+    first_page = os.path.relpath(book.write(folder))
     seconds = time.perf_counter() - begin
-    print(f"{seconds:.0f} s in all. Open {os.path.relpath(first_page)}")
+    print(f"{seconds:.0f} s in all. Open {first_page}")
     return 0
+
+
+def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin: float) -> None:
+    """Compute what is missing of notebooks, and publish each of them when it is finished."""
+    from interextra.site.notebook import Notebook, publish
+
+    notebooks = {notebook.key: notebook for notebook in selected}
+
+    def done(cell: Cell) -> None:
+        """Publish a finished notebook."""
+        if cell.key in notebooks:
+            publish(notebooks[cell.key], store, folder)
+            now = time.strftime("%H:%M")
+            maker.start(f"{now}: {progress.results.state()}.")
+        if isinstance(cell, Notebook):
+            seconds = time.perf_counter() - begin
+            print(f"{cell.name:<34} done after {seconds:6.1f} s", flush=True)
+
+    with Progress(store, selected, folder) as progress:
+        computed = build_all(store, selected, done, progress)
+    for notebook in selected:
+        publish(notebook, store, folder)
+    n_executed = sum(cell.key in notebooks for cell in computed)
+    n_taken = len(selected) - n_executed
+    n_new = len(computed) - n_executed
+    print(f"{len(selected)} notebooks, {n_taken} of them taken as they were; {n_new} new results")
 
 
 def command_status(args: argparse.Namespace) -> None:
@@ -148,23 +157,32 @@ def command_status(args: argparse.Namespace) -> None:
 
     with pricing():
         store, selected = _selected(args)
-    counts = {cell.name: Results(store, [cell]).state()[:2] for cell in selected}
+    counts = {}
+    for cell in selected:
+        state = Results(store, [cell]).state()
+        counts[cell.name] = (state.results, state.done)
     results = Results(store, selected)
     for key in results.cells:
         if results.is_done(key):
             results.learn(key)
     state = results.state()
-    now = time.time()
-    running = {results.cells[key].title(): now - since for key, since in state.running.items()}
+    computing = _computing(results, state.running)
     if args.json:
         seconds_left = round(state.seconds_left)
-        found = {"notebooks": counts, "computing": running, "seconds_left": seconds_left}
+        found = {"notebooks": counts, "computing": computing, "seconds_left": seconds_left}
         print(json.dumps(found))
         return
-    print(pd.DataFrame(counts, ["results", "done"]).T.to_string(), end="\n\n")
-    for title, seconds in running.items():
+    table = pd.DataFrame.from_dict(counts, orient="index", columns=["results", "done"])
+    print(table.to_string(), end="\n\n")
+    for title, seconds in computing.items():
         print(f"being computed for {lasting(seconds)}: {title}")
     print(f"{state}.")
+
+
+def _computing(results: Results, running: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds for which results have been computed so far, by their titles."""
+    now = time.time()
+    return {results.cells[key].title(): now - since for key, since in running.items()}
 
 
 def command_plan(args: argparse.Namespace) -> None:
@@ -173,42 +191,50 @@ def command_plan(args: argparse.Namespace) -> None:
 
     with pricing():
         store, selected = _selected(args)
-        needed, rows = {}, {}
+        needed: list[Cell] = []
+        rows = {}
         for cell in selected:
-            needed[cell.name] = [part for run in cell.by_place.values() for part in run.plan]
-            rows[cell.name] = described(store, [*needed[cell.name], cell])
-    _print_downloads(selected, [cell for cells in needed.values() for cell in cells])
+            plan = [part for run in cell.by_place.values() for part in run.plan]
+            rows[cell.name] = described(store, [*plan, cell])
+            needed += plan
+    _print_downloads(selected, needed)
     if args.json:
-        print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
+        found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
+        print(json.dumps(found))
         return
     for name, table in priced(rows, os.cpu_count() or 1).items():
         text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
         print(f"{name}\n{text}\n")
         if args.all:
-            for row in rows.get(name, ()):
-                seconds = f"{row['seconds']:8.0f} s"
-                print(f"  {row['key']}  {row['state']:<4}  {seconds}  {row['what']}")
+            _print_results(rows.get(name, []))
     _print_resolutions(store, args.profile, list(rows))
     print("Seconds of one core or GPU; what several notebooks need stands at the first.")
     print("Every result with its key: --all. Compute one: `interextra cell KEY`")
+
+
+def _print_results(rows: list[dict]) -> None:
+    """List results with their keys."""
+    for row in rows:
+        state = f"{row['state']:<4}"
+        seconds = f"{row['seconds']:8.0f} s"
+        print("", row["key"], state, seconds, row["what"], sep="  ")
 
 
 def _print_downloads(selected: list, needed: list[Cell]) -> None:
     """Say which collections are not here, and how large they are."""
     from interextra.data.load import peek
 
-    specs = {
-        json.loads(run.parameters)["collection"]
-        for cell in selected
-        for run in cell.by_place.values()
-    }
-    for cell in needed:
-        specs |= {queries.source.spec for queries in getattr(cell, "queries", ())}
+    specs = set()
+    for cell in selected:
+        for run in cell.by_place.values():
+            specs.add(json.loads(run.parameters)["collection"])
+    for part in needed:
+        specs |= {queries.source.spec for queries in getattr(part, "queries", ())}
     for spec in sorted(specs):
-        found = peek(spec)
-        if found:
-            n_passages = found["passages"]
-            print(f"{spec} is not here: {n_passages:,} passages to download", file=sys.stderr)
+        collection = peek(spec)
+        if collection:
+            size = f"{collection['n_passages']:,} passages"
+            print(f"{spec} is not here: {size} to download", file=sys.stderr)
 
 
 def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
@@ -217,39 +243,41 @@ def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
     from interextra.site.travel import REFERENCE
 
     reference = store.root.parent.parent / REFERENCE / profile
-    found = resolutions([reference / name / "tables" / "claims.csv" for name in names])
-    if len(found):
+    smallest = resolutions([reference / name / "tables" / "claims.csv" for name in names])
+    if len(smallest):
+        text = smallest.to_string(index=False, float_format="{:.3g}".format)
         print("The smallest effects that this design finds with 80 % power, by the reference:")
-        print(found.to_string(index=False, float_format="{:.3g}".format) + "\n")
+        print(f"{text}\n")
 
 
 def command_cell(args: argparse.Namespace) -> None:
     """Compute results by their keys."""
     store = _store()
     for key in args.key:
-        print(os.path.relpath(store.build(store.cell(key))))
+        folder = store.build(store.cell(key))
+        print(os.path.relpath(folder))
 
 
 def command_clean(args: argparse.Namespace) -> None:
     """Remove what no planned run needs."""
-    removed, freed, live = _store().clean()
-    megabytes = freed / 2**20
-    told = "results of older code and weights that no planned run needs"
-    print(f"{removed} {told}: {megabytes:.0f} MB freed")
-    if live:
+    cleaned = _store().clean()
+    what = "results of older code and weights that no planned run needs"
+    megabytes = cleaned.n_bytes / 2**20
+    print(f"{cleaned.folders} {what}: {megabytes:.0f} MB freed")
+    if cleaned.being_computed:
         print(
-            f"Another process computes {live} results: all that it may need is kept; clean again "
-            "when it has ended."
+            f"Another process computes {cleaned.being_computed} results: all that it may need is "
+            "kept; clean again when it has ended."
         )
 
 
 def command_verify(args: argparse.Namespace) -> int:
     """Compute a profile from nothing and compare its tables with the committed ones."""
-    found = _tool("verify").verify(repository_root(), args.profile, args.only)
-    print(found.to_string(index=False, float_format=lambda value: f"{value:.1e}"))
-    wrong = found[found["problem"] != ""]
-    print(f"{len(found)} tables, {len(wrong)} differ from outputs/reference/{args.profile}")
-    return 1 if len(wrong) else 0
+    tables = _tool("verify").verify(repository_root(), args.profile, args.only)
+    print(tables.to_string(index=False, float_format="{:.1e}".format))
+    n_wrong = (tables["problem"] != "").sum()
+    print(f"{len(tables)} tables, {n_wrong} differ from outputs/reference/{args.profile}")
+    return 1 if n_wrong else 0
 
 
 def command_evaluate(args: argparse.Namespace) -> None:
@@ -259,16 +287,18 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.measures.evaluate import per_query, report
     from interextra.measures.pool import pool_range, rank_biased_precision
 
-    run, qrels = RunFile.read(args.run), read_qrels(args.qrels)
+    run = RunFile.read(args.run)
+    qrels = read_qrels(args.qrels)
     if not set(run.query_ids) & set(qrels["query_id"]):
         raise InputError(
             f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries"
         )
     table = per_query(run, qrels, args.measures)
     if args.pool_range:
+        gain_range = pool_range(run, qrels).add_prefix("nDCG@10 ")
         precision = rank_biased_precision(run, qrels)
         precision = precision.set_axis(["RBP", "RBP residual"], axis="columns")
-        table = table.join([pool_range(run, qrels).add_prefix("nDCG@10 "), precision])
+        table = table.join([gain_range, precision])
     print(report(table, each=args.per_query), end="")
 
 
@@ -279,7 +309,8 @@ def command_export(args: argparse.Namespace) -> None:
     from interextra.own.formats import as_released
     from interextra.splits.split import Split
 
-    store, folder = _store(), Path(args.folder)
+    store = _store()
+    folder = Path(args.folder)
     cell = store.cell(args.key)
     if isinstance(cell, Split):
         paths = as_released(cell, store, folder)
@@ -298,10 +329,10 @@ def command_export(args: argparse.Namespace) -> None:
 
 def command_class(args: argparse.Namespace) -> None:
     """Write notebooks for a class, with or without solutions."""
-    root, out = repository_root(), Path(args.out or Path("build", "class", args.format))
-    executed = Path(args.executed)
-    teaching = _tool("teaching")
-    written = teaching.write(root, args.format, args.only, out, executed, args.from_reference)
+    out = Path(args.out or f"build/class/{args.format}")
+    written = _tool("teaching").write(
+        repository_root(), args.format, args.only, out, Path(args.executed), args.from_reference
+    )
     print(f"{len(written)} files under {out}")
 
 
@@ -354,13 +385,15 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True)
     described_in = Path(__file__).with_name("commands.yaml")
-    for name, options in yaml.safe_load(described_in.read_text(encoding="utf-8")).items():
+    described_commands = yaml.safe_load(described_in.read_text(encoding="utf-8"))
+    for name, options in described_commands.items():
         about = options.pop("about")
         command = commands.add_parser(name, help=about, description=about)
         command.set_defaults(function=COMMANDS[name])
         for flags, option in options.items():
-            kind = {} if "action" in option else {"type": _type_of(option.get("default", ""))}
-            command.add_argument(*flags.split(), **kind | option)
+            if "action" not in option:
+                option["type"] = _type_of(option.get("default", ""))
+            command.add_argument(*flags.split(), **option)
     return top
 
 
@@ -381,22 +414,21 @@ def main(arguments: list[str] | None = None) -> int:
     """
     try:
         with _stoppable():
-            for name, value in instructions().items():
-                os.environ.setdefault(name, value)
+            _set_environment()
             args = parser().parse_args(arguments)
-            if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
-                os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
             refuse_texts(args)
             refuse_numbers(args)
             return args.function(args) or 0
     except Stopped as stopped:
-        print(f"interextra: stopped by {stopped.number.name}; {GO_ON}", file=sys.stderr)
+        signal_name = stopped.number.name
+        print(f"interextra: stopped by {signal_name}; {GO_ON}", file=sys.stderr)
         return 128 + stopped.number
     except WorkerLostError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `interextra plan | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
         return 0
     except InputError as error:
         print(f"interextra: {error}", file=sys.stderr)
@@ -407,6 +439,15 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"interextra: {line}", file=sys.stderr)
         return 2
+
+
+def _set_environment() -> None:
+    """Choose the processor's instructions, and find the data from the folder of a notebook, too."""
+    for name, value in instructions().items():
+        os.environ.setdefault(name, value)
+    data = os.environ.get("INTEREXTRA_DATA")
+    if data:
+        os.environ["INTEREXTRA_DATA"] = os.path.abspath(data)
 
 
 @contextmanager
@@ -444,14 +485,15 @@ def _refused(error: Exception) -> str:
     """Return one line about what the system refused: where, why and what to do; "" for others."""
     # a full disk names no file, and libraries report it as errors of their own
     full = os.strerror(errno.ENOSPC)
-    is_full = full in str(error) or re.fullmatch(r"\d+ requested and \d+ written", str(error))
+    message = str(error)
+    place = f"outputs/ or {cache_folder()}"
     if isinstance(error, OSError) and (error.filename or error.errno in _FULL):
-        where, why = error.filename2 or error.filename, error.strerror
-    elif is_full:
-        where, why = "", full
+        place = error.filename2 or error.filename or place
+        why = error.strerror
+    elif full in message or re.fullmatch(r"\d+ requested and \d+ written", message):
+        why = full
     else:
         return ""
-    place = where or f"outputs/ or {cache_folder()}"
     return (
         f"{place}: {why}; make room, make it writable or move away what stands there, then start "
         "again: what is finished is kept"

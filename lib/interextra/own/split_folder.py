@@ -13,7 +13,6 @@ from interextra.models.recipe import load_recipe
 from interextra.models.search.run import Run
 from interextra.own.manifest import Manifest
 from interextra.own.splitting import GATE, MANIFEST, STRATA, searched_queries
-from interextra.splits.shift import read_shift
 from interextra.splits.split import Split
 from interextra.store import InputError, Store, offenders, sha256
 
@@ -52,8 +51,7 @@ class SplitFolder(NamedTuple):
             something else.
         """
         manifest = Manifest.read(folder)
-        allowed = [read_shift(attribute)[1]] if attribute else []
-        split = manifest.open_split(folder / MANIFEST, allowed)
+        split = manifest.open_split(folder / MANIFEST, [attribute])
         files = ["test.tsv", "test.qrels", GATE]
         if split.release:
             files.append(STRATA)

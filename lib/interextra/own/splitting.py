@@ -18,7 +18,7 @@ from interextra.papers import released
 from interextra.splits import attributes
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
-from interextra.splits.shift import Shift, read_shift
+from interextra.splits.shift import Shift
 from interextra.splits.split import OfVectors, Split
 from interextra.store import InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.store.cells import config_of
@@ -37,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "encoder": "lsa",
     "vectors": [],
     "attribute": "",
+    "clusters": [],
     "size": 0,
     "k": 5,
     "n_test": 0.2,
@@ -48,8 +49,8 @@ DEFAULTS: dict[str, Any] = {
 Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
 # Options of other protocols than the one that is named.
 UNUSED = {
-    "restrain": ("attribute", "k", "n_test"),
-    "resttest": ("attribute", "n_test"),
+    "restrain": ("attribute", "clusters", "k", "n_test"),
+    "resttest": ("attribute", "clusters", "n_test"),
     "shift": ("test_splits", "vectors", "k"),
 }
 
@@ -73,9 +74,9 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
         Its spec.
     options : Options
         train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place),
-        attribute (of a shift), size (training queries of a set, or their share below 1; 0: all, of
-        restrain half), k (buckets), n_test (test queries per cluster, or their share of the
-        smallest one), seed.
+        attribute (of a shift), clusters (its labels that take part; none: all), size (training
+        queries of a set, or their share below 1; 0: all, of restrain half), k (buckets), n_test
+        (test queries per cluster, or their share of the smallest one), seed.
 
     Raises
     ------
@@ -132,7 +133,8 @@ def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
         raise InputError(
             "split shift: name what is left out, --attribute wh-words, length, column:NAME, …"
         )
-    _, attribute, clusters = read_shift(options["attribute"])
+    attribute = options["attribute"]
+    clusters = options["clusters"]
     labels = pd.Series(attributes.labels(pool.frame(), attribute))
     takes_part = labels.isin(clusters) if clusters else labels != ""
     counts = labels[takes_part].value_counts()

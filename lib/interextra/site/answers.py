@@ -15,18 +15,20 @@ from IPython.display import display
 
 from interextra.claims.claim import of_notebook
 from interextra.site.repository import repository_root
+from interextra.site.travel import REFERENCE
+from interextra.store.files import read_json
 
-HEADINGS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}
 OLDER = "The committed run is older than the claims of this notebook."
 
-Outputs = list[dict[str, Any]]  # of a notebook's cell
+Output = dict[str, Any]  # of a notebook's cell
 
 
 def answer(name: str) -> None:
     """Show the committed answers of a notebook."""
-    committed = repository_root() / "outputs" / "reference"
+    committed = repository_root() / REFERENCE
+    in_world = committed / "mini" / name
     outputs = _on_real_data(committed, name)
-    outputs += _outputs_of(answer_of(committed / "mini" / name), committed / "mini" / name, "mini")
+    outputs += _outputs_of(answer_of(in_world), in_world, "In a generated world (profile mini)")
     for output in outputs:
         display(output["data"], metadata=output["metadata"], raw=True)
     if not outputs:
@@ -44,17 +46,17 @@ def text_of(noted: dict[str, Any], heading: str) -> str:
 
 def answer_of(folder: Path) -> dict[str, Any]:
     """Return the answer that a run noted in its folder; {} where it noted none."""
-    metrics = folder / "metrics.json"
-    if not metrics.is_file():
+    path = folder / "metrics.json"
+    if not path.is_file():
         return {}
-    return json.loads(metrics.read_text(encoding="utf-8")).get("answer", {})
+    return read_json(path).get("answer", {})
 
 
-def _outputs_of(noted: dict[str, Any], folder: Path, profile: str, heading: str = "") -> Outputs:
+def _outputs_of(noted: dict[str, Any], folder: Path, heading: str) -> list[Output]:
     """Return the text and the figure of an answer; nothing where there is none."""
     if not noted:
         return []
-    text = text_of(noted, heading or HEADINGS[profile])
+    text = text_of(noted, heading)
     outputs = [_output({"text/markdown": text}, {})]
     figure = folder / "figures" / f"{noted['figure']}.png"
     if figure.is_file():
@@ -64,21 +66,23 @@ def _outputs_of(noted: dict[str, Any], folder: Path, profile: str, heading: str 
     return outputs
 
 
-def _output(data: dict[str, str], metadata: dict[str, Any]) -> dict[str, Any]:
+def _output(data: dict[str, str], metadata: dict[str, Any]) -> Output:
+    """Return an output of a cell, as notebooks hold it."""
     return {"output_type": "display_data", "data": data, "metadata": metadata}
 
 
-def _on_real_data(committed: Path, name: str) -> Outputs:
+def _on_real_data(committed: Path, name: str) -> list[Output]:
     """Return the answer of the committed run of small.
 
     Where this is older than the notebook's claims, only that is said.
     """
     folder = committed / "small" / name
     noted = answer_of(folder)
-    is_older = of_notebook(name) and not (folder / "tables" / "claims.csv").is_file()
+    claims = folder / "tables" / "claims.csv"
+    is_older = of_notebook(name) and not claims.is_file()
     if noted and is_older:
         noted = {"sentences": [OLDER], "not_shown": "", "figure": ""}
-    return _outputs_of(noted, folder, "small")
+    return _outputs_of(noted, folder, "On real data (profile small)")
 
 
 def put(executed: Path, committed: Path, profile: str) -> None:
@@ -95,13 +99,12 @@ def put(executed: Path, committed: Path, profile: str) -> None:
     """
     real = _on_real_data(committed, executed.stem) if profile != "small" else []
     folder = executed.parent
-    here = _outputs_of(
-        answer_of(folder), folder, profile, heading=f"In this run (profile {profile})"
-    )
-    has_figure = len(real) > 1
-    outputs = real + here[: 1 if has_figure else 2]
-    document = json.loads(executed.read_text(encoding="utf-8"))
+    here = _outputs_of(answer_of(folder), folder, f"In this run (profile {profile})")
+    if len(real) > 1:  # which has a figure already
+        here = here[:1]
+    document = read_json(executed)
     for cell in document["cells"]:
         if "answer" in cell["metadata"].get("tags", []):
-            cell["outputs"] = outputs
-    executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            cell["outputs"] = real + here
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    executed.write_text(f"{text}\n", encoding="utf-8")

@@ -5,7 +5,6 @@ is made again after each notebook. Its form, the glossary and the pages for teac
 folder book/ of the repository.
 """
 
-import json
 import re
 import shutil
 import sys
@@ -16,10 +15,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from interextra.claims.wording import DATA, NAMED, page, sentences
+from interextra.claims.wording import NAMED, page, sentences
 from interextra.site.answers import answer_of
+from interextra.site.conclusions import by_data
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
+from interextra.store.files import read_json
 
 TITLE = "Do neural retrievers interpolate or extrapolate?"
 FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository of this package
@@ -83,32 +84,51 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
 def _first_page(folder: Path, executed: Sequence[Path], note: str) -> str:
     """Return Markdown: the question, a map of the notebooks, and what came out by claim."""
     over_worlds = [] if executed else _over_worlds(folder)
-    entries = [_entry_of(path) for path in executed] + over_worlds
-    rows = []
-    for entry in entries:
-        answer = ESTIMATES.sub(".", entry.answer)
-        rows.append([entry.number, _cell(entry.question), _cell(answer), entry.extra])
-    extra = "tables" if over_worlds else "minutes on one core"
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
     if note:
         parts.append(f"```{{note}}\n{note}\n```")
-    parts.append(_table(["notebook", "question", "answer", extra], rows))
     columns = ["claim", "published", "conclusion"]
     if over_worlds:
+        parts.append(_map(over_worlds, "tables"))
         columns.insert(2, NAMED["worlds"])
+    else:
+        entries = [_entry_of(path) for path in executed]
+        parts.append(_map(entries, "minutes on one core"))
     claims = _claims(folder, columns)
     if claims:
         parts += ["## Claims", ABOUT_CLAIMS, _table([*columns, "notebook"], claims)]
-    contents = [f"{path.stem[:2]} · {_title(path)} <{path.stem}>" for path in executed]
-    contents += sorted(path.stem for path in FORM.glob("*.md"))
-    parts.append("\n".join(["```{toctree}", ":hidden:", *contents, "```"]))
+    parts.append(_contents(executed))
     return "\n\n".join(parts) + "\n"
+
+
+def _map(entries: Sequence[Entry], extra: str) -> str:
+    """Return the map of notebooks, whose last column is named `extra`."""
+    rows = []
+    for entry in entries:
+        question = _cell(entry.question)
+        answer = _cell(ESTIMATES.sub(".", entry.answer))
+        rows.append([entry.number, question, answer, entry.extra])
+    return _table(["notebook", "question", "answer", extra], rows)
+
+
+def _contents(executed: Sequence[Path]) -> str:
+    """Return the pages of the book in their order: the notebooks, then those of its form."""
+    pages = [_listed(path) for path in executed]
+    pages += sorted(path.stem for path in FORM.glob("*.md"))
+    return "\n".join(["```{toctree}", ":hidden:", *pages, "```"])
+
+
+def _listed(notebook: Path) -> str:
+    """Return a notebook as the list of pages names it."""
+    number = notebook.stem[:2]
+    return f"{number} · {_title(notebook)} <{notebook.stem}>"
 
 
 def _entry_of(executed: Path) -> Entry:
     """Return the row of a notebook with a page."""
     sentences_of_run = answer_of(executed.parent).get("sentences", [""])
-    link = f"[{executed.stem[:2]}]({executed.name})"
+    number = executed.stem[:2]
+    link = f"[{number}]({executed.name})"
     minutes = f"{_seconds(executed) / 60:.1f}"
     return Entry(link, _title(executed), sentences_of_run[0], minutes)
 
@@ -116,15 +136,16 @@ def _entry_of(executed: Path) -> Entry:
 def _over_worlds(folder: Path) -> list[Entry]:
     """Return a row for each notebook that ran in several worlds, which has tables and no page."""
     entries = []
-    for path in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
-        name = path.parts[-3]
-        answer = sentences({"worlds": pd.read_csv(path)}, name)[0]
-        links = [
-            f'<a href="{table.relative_to(folder).as_posix()}">{table.stem}</a>'
-            for table in sorted(path.parent.glob("*.csv"))
-        ]
+    for claims in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
+        name = claims.parts[-3]
+        answer = sentences({"worlds": pd.read_csv(claims)}, name)[0]
+        links = []
+        for table in sorted(claims.parent.glob("*.csv")):
+            address = table.relative_to(folder).as_posix()
+            links.append(f'<a href="{address}">{table.stem}</a>')
         question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
-        entries.append(Entry(name[:2], question, answer, ", ".join(links)))
+        tables = ", ".join(links)
+        entries.append(Entry(name[:2], question, answer, tables))
     return entries
 
 
@@ -133,53 +154,48 @@ def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:
 
     The last cell of a row is the number of its notebook.
     """
-    folders = _folders_of_data(folder)
+    profile = folder.name.removesuffix("-from-reference")
+    folders = by_data(profile, folder, (repository_root() / REFERENCE).joinpath)
     rows = []
-    for name in sorted(path.parent.name for path in folder.glob("[0-9][0-9]_*/tables")):
+    for tables in sorted(folder.glob("[0-9][0-9]_*/tables")):
+        name = tables.parent.name
         judged = {}
-        for data, place in folders.items():
-            path = place / name / "tables" / "claims.csv"
+        for data, folder_of_data in folders.items():
+            path = folder_of_data / name / "tables" / "claims.csv"
             if path.is_file():
                 judged[data] = pd.read_csv(path)
-        has_page = (folder / name / f"{name}.ipynb").is_file()
-        number = f"[{name[:2]}]({name}.ipynb)" if has_page else name[:2]
+        number = name[:2]
+        if (tables.parent / f"{name}.ipynb").is_file():
+            number = f"[{number}]({name}.ipynb)"
         claims = page(judged).reindex(columns=columns, fill_value="–")
         rows += [[*map(_cell, row), number] for row in claims.itertuples(index=False)]
     return rows
 
 
-def _folders_of_data(folder: Path) -> dict[str, Path]:
-    """Return where the claims of each data set are: in this run where it is its own, or not."""
-    committed = repository_root() / REFERENCE
-    profile = folder.name.removesuffix("-from-reference")
-    folders = {}
-    for data, of_profile in DATA.items():
-        folders[data] = folder if of_profile == profile else committed / of_profile
-    if profile not in DATA.values():
-        folders["here"] = folder
-    return folders
-
-
 def _title(notebook: Path) -> str:
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+    """Return the heading of a notebook."""
+    first_cell = read_json(notebook)["cells"][0]
+    heading = "".join(first_cell["source"]).splitlines()[0]
+    return heading.lstrip("# ")
 
 
 def _seconds(executed: Path) -> float:
     """Return the seconds of a notebook's execution, and of its results that are in the store."""
-    record = json.loads((executed.parent / "provenance.json").read_text(encoding="utf-8"))
+    record = read_json(executed.with_name("provenance.json"))
     seconds = record["seconds"]["whole notebook"]
+    cells = executed.parents[2] / "cells"
     for key in record["method"]["cells"]:
-        note = executed.parents[2] / "cells" / key / "provenance.json"
-        if note.is_file():
-            seconds += json.loads(note.read_text(encoding="utf-8"))["seconds"]
+        path = cells / key / "provenance.json"
+        if path.is_file():
+            seconds += read_json(path)["seconds"]
     return seconds
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
+    lines = [" | ".join(row) for row in [head, rule, *rows]]
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def _cell(text: str) -> str:
@@ -188,4 +204,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), *sys.argv[2:], is_last=False)
+    _, run, still_computed = sys.argv
+    write(Path(run), still_computed, is_last=False)

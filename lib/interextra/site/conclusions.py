@@ -1,7 +1,7 @@
 """What a run says of its notebook's claims, beside what the committed references say."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -9,6 +9,8 @@ from interextra.claims.claim import Claim, answered, of_notebook
 from interextra.claims.judgement import concluded, gate, in_one_world
 from interextra.claims.wording import DATA, page, sentences
 from interextra.stats.effects import Effects
+
+T = TypeVar("T")
 
 
 class Conclusions(NamedTuple):
@@ -36,6 +38,26 @@ class Conclusions(NamedTuple):
     page: pd.DataFrame
     sentences: list[str]
     unasked: list[Claim]
+
+
+def by_data(profile: str, here: T, committed: Callable[[str], T]) -> dict[str, T]:
+    """Return what there is of each data set: of this run where it is its own, else the committed.
+
+    Parameters
+    ----------
+    profile
+        The profile of this run.
+    here
+        What this run has.
+    committed
+        Profile → what its committed reference has.
+    """
+    found = {}
+    for data, of_profile in DATA.items():
+        found[data] = here if of_profile == profile else committed(of_profile)
+    if profile not in DATA.values():
+        found["here"] = here
+    return found
 
 
 def conclude(
@@ -66,17 +88,13 @@ def conclude(
     claims = of_notebook(notebook)
     answers = answered(claims, tables, ahead)
     judged = in_one_world(answers) if is_world else concluded(answers)
-    by_data = {}
-    for data, of_profile in DATA.items():
-        by_data[data] = judged if of_profile == profile else committed(of_profile)
-    if profile not in DATA.values():
-        by_data["here"] = judged
+    tables_by_data = by_data(profile, judged, committed)
     has_answer = set(answers["claim"])
     return Conclusions(
         claims=judged,
         gate=gate(answers),
         in_figures=judged[:0] if is_world else judged,
-        page=page(by_data),
-        sentences=sentences(by_data, notebook),
+        page=page(tables_by_data),
+        sentences=sentences(tables_by_data, notebook),
         unasked=[claim for claim in claims if claim.name not in has_answer],
     )

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import Field
@@ -29,8 +29,11 @@ from interextra.site.answers import put
 from interextra.site.travel import CELLS, REFERENCE, VALUES
 from interextra.store import Cell, InputError, Store
 from interextra.store.code import used_by
-from interextra.store.files import SEAL, digest, sha256
+from interextra.store.files import SEAL, digest, read_json, sha256
 from interextra.store.processor import environment
+
+if TYPE_CHECKING:
+    from interextra.site.worlds import Worlds
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
 
@@ -58,9 +61,7 @@ class Notebook(Cell):
     @classmethod
     def of(cls, path: Path, parameters: NotebookParameters, reference: str = "") -> "Notebook":
         """Return a notebook with its plan, checked before anything is computed."""
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        code_cells = [cell for cell in cells if cell["cell_type"] == "code"]
-        source = "\n".join("".join(cell["source"]) for cell in code_cells)
+        source = _code_of(path)
         plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
         return cls(
             name=path.stem,
@@ -96,19 +97,21 @@ class Notebook(Cell):
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
         executed = folder / notebook.name
+        committed = root / REFERENCE
         variables = {
             "INTEREXTRA_OUTPUT": str(folder.resolve()),
-            "INTEREXTRA_REFERENCE": str(root / REFERENCE / self.reference)
-            if self.reference
-            else "",
+            "INTEREXTRA_REFERENCE": str(committed / self.reference) if self.reference else "",
             # the kernel of this environment, not one from the user's home
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
+        parameters = json.loads(self.parameters)
         with environment(variables):
-            self._execute(notebook, executed, root)
-        put(executed, root / REFERENCE, json.loads(self.parameters)["profile"])
+            self._execute(notebook, executed, parameters, root)
+        put(executed, committed, parameters["profile"])
 
-    def _execute(self, notebook: Path, executed: Path, root: Path) -> None:
+    def _execute(
+        self, notebook: Path, executed: Path, parameters: dict[str, Any], root: Path
+    ) -> None:
         """Execute the notebook from the root, as relative paths in parameters mean it.
 
         Raises
@@ -136,7 +139,7 @@ class Notebook(Cell):
                 papermill.execute_notebook(
                     str(notebook),
                     str(executed),
-                    json.loads(self.parameters),
+                    parameters,
                     cwd=str(root),
                     kernel_name="python3",
                     progress_bar=False,
@@ -147,11 +150,20 @@ class Notebook(Cell):
                 if error.ename == "InputError":
                     raise InputError(f"{self.name}: {error.evalue}") from None
                 os.replace(executed, failed)
+                where = f"{self.name}, cell {error.exec_count}"
+                problem = f"{error.ename}: {error.evalue}"
                 raise NotebookError(
-                    f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue} (the "
-                    f"executed copy with its traceback is {os.path.relpath(failed)})"
+                    f"{where}: {problem} (the executed copy with its traceback is "
+                    f"{os.path.relpath(failed)})"
                 ) from None
         failed.unlink(missing_ok=True)
+
+
+def _code_of(notebook: Path) -> str:
+    """Return the code of all cells of a notebook."""
+    cells = read_json(notebook)["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return "\n".join(sources)
 
 
 def _digest_of_files(
@@ -161,20 +173,19 @@ def _digest_of_files(
 
     Of the real data it is one of names, sizes and times.
     """
-    read = [*_committed_files(notebook, code, parameters, reference)]
-    read += getattr(parameters, "sheets", [])
+    files = _committed_files(notebook, code, parameters, reference)
+    files += getattr(parameters, "sheets", [])
     results = getattr(parameters, "results", "")
     if results:
-        read.append(located(results))
-    tables = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
-    answers = _content(ANSWERS).get(notebook.stem)
-    noted: list[Any] = [str([*tables, answers, of_notebook(notebook.stem)])]
-    reads_real_data = getattr(
-        parameters, "real_msmarco", bool(getattr(parameters, "real_encoder", ""))
-    )
-    if reads_real_data:
+        files.append(located(results))
+    published = [_content(path) for path in sorted(FOLDER.glob("*.yaml"))]
+    answer = _content(ANSWERS).get(notebook.stem)
+    shown = [*published, _content(RELEASES), answer, of_notebook(notebook.stem)]
+    noted: list[Any] = [str(shown)]
+    real_encoder = getattr(parameters, "real_encoder", "")
+    if getattr(parameters, "real_msmarco", bool(real_encoder)):
         noted += _marks_of_files(data_folder())
-    return digest([[sha256(path) for path in read], noted])
+    return digest([[sha256(path) for path in files], noted])
 
 
 def _committed_files(
@@ -185,15 +196,19 @@ def _committed_files(
     They are its tables of other profiles, its figures of small, values of other notebooks that its
     code names, and those that it is executed from.
     """
-    root = notebook.parent.parent / REFERENCE
-    patterns = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
-    others = set(re.findall(r"\b\d\d_\w+", code)) - {notebook.stem}
+    committed = notebook.parent.parent / REFERENCE
+    name = notebook.stem
+    patterns = [f"small/{name}/figures/*", f"small/{name}/metrics.json"]
+    others = set(re.findall(r"\b\d\d_\w+", code)) - {name}
     patterns += [f"small/{other}/{VALUES}/*" for other in others]
     if reference:
         patterns += [f"{reference}/{VALUES}/*", f"{reference}/{CELLS}"]
-    files = {path for pattern in patterns for path in root.glob(pattern)}
-    for path in root.glob(f"*/{notebook.stem}/tables/*"):
-        if path.relative_to(root).parts[0] != parameters.profile:
+    files: set[Path] = set()
+    for pattern in patterns:
+        files |= set(committed.glob(pattern))
+    of_this_profile = committed / parameters.profile / name / "tables"
+    for path in committed.glob(f"*/{name}/tables/*"):
+        if path.parent != of_this_profile:
             files.add(path)
     return sorted(files)
 
@@ -203,22 +218,26 @@ def _marks_of_files(folder: Path) -> list[list]:
     marks = []
     for path in folder.rglob("*"):
         if path.is_file():
-            stat = path.stat()
-            marks.append([path.relative_to(folder).as_posix(), stat.st_size, stat.st_mtime_ns])
+            name = path.relative_to(folder).as_posix()
+            facts = path.stat()
+            marks.append([name, facts.st_size, facts.st_mtime_ns])
     return sorted(marks)
 
 
 @cache
 def _content(path: Path) -> Any:
+    """Return the content of a file of YAML."""
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def publish(notebook: Cell, store: Store, folder: Path) -> None:
+def publish(notebook: "Notebook | Worlds", store: Store, folder: Path) -> None:
     """Copy a notebook's cell to outputs/<name>/, put there in one step."""
-    target, cell = folder / notebook.name, store[notebook]
-    is_there = (target / SEAL).is_file() and sha256(target / SEAL) == sha256(cell / SEAL)
-    if not is_there:
-        aside = folder / f".{notebook.name}.{os.getpid()}"
-        shutil.copytree(cell, aside)
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(aside, target)
+    cell = store[notebook]
+    target = folder / notebook.name
+    published_seal = target / SEAL
+    if published_seal.is_file() and sha256(published_seal) == sha256(cell / SEAL):
+        return
+    aside = folder / f".{notebook.name}.{os.getpid()}"
+    shutil.copytree(cell, aside)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(aside, target)

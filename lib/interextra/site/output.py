@@ -77,7 +77,9 @@ class OutputFolder:
 
     def metric(self, name: str, value: Any) -> None:
         """Note a single number for metrics.json."""
-        self.metrics[name] = value.item() if hasattr(value, "item") else value
+        if hasattr(value, "item"):  # of numpy
+            value = value.item()
+        self.metrics[name] = value
 
     def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
         """Note the answer of this notebook, for the box under its title.
@@ -116,7 +118,8 @@ class OutputFolder:
 
     def write_record(self, root: Path, **sections: Any) -> dict:
         """Write metrics.json and provenance.json, with checksums and seconds a stage."""
-        self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
+        seconds = time.perf_counter() - self._begin
+        self.seconds["whole notebook"] = round(seconds, 3)
         write_json(self.folder / "metrics.json", self.metrics)
         results = {}
         for part in ("tables", "figures"):

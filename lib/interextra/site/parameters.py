@@ -5,7 +5,6 @@ file params/PROFILE/NOTEBOOK.yaml replaces some, and the user's own values go be
 checked before anything runs.
 """
 
-import ast
 import difflib
 import json
 import re
@@ -35,29 +34,6 @@ Kind = type[NotebookParameters]
 def kind_of(notebook: Path) -> Kind:
     """Return the class of a notebook's parameters."""
     return module_of(notebook.stem).Parameters
-
-
-def cell_of(notebook: Path) -> dict[str, Any]:
-    """Return name → value of the notebook's parameters cell.
-
-    Raises
-    ------
-    InputError
-        There is not exactly one such cell, or a line of it is no `name: type = literal`.
-    """
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-    if len(tagged) != 1:
-        raise InputError(
-            f"{notebook.name}: needs exactly one cell tagged `parameters`, has {len(tagged)}"
-        )
-    values = {}
-    for node in ast.parse("".join(tagged[0]["source"])).body:
-        if not isinstance(node, ast.AnnAssign) or node.value is None:
-            place = f"{notebook.name}, parameters cell, line {node.lineno}"
-            raise InputError(f"{place}: write `name: type = literal`")
-        values[ast.unparse(node.target)] = ast.literal_eval(node.value)
-    return values
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -129,10 +105,15 @@ def read_overrides(root: Path, only: str, pairs: Sequence[str]) -> dict[str, Any
         name, sign, text = pair.partition("=")
         if not sign:
             raise InputError(f"-p {pair}: write name=value")
-        kinds = [kind_of(notebook).model_fields for notebook in notebooks(root, only)]
-        types = {fields[name].annotation for fields in kinds if name in fields}
-        overrides[name] = text if types == {str} else parse_yaml(text, f"-p {pair}")
+        is_text = _types_of(name, notebooks(root, only)) == {str}
+        overrides[name] = text if is_text else parse_yaml(text, f"-p {pair}")
     return overrides
+
+
+def _types_of(name: str, paths: Sequence[Path]) -> set[Any]:
+    """Return the types of a parameter in some notebooks, those of them that have it."""
+    fields_of_notebooks = [kind_of(path).model_fields for path in paths]
+    return {fields[name].annotation for fields in fields_of_notebooks if name in fields}
 
 
 def checked(kind: Kind, values: dict[str, Any], where: str) -> NotebookParameters:
@@ -154,9 +135,9 @@ def checked(kind: Kind, values: dict[str, Any], where: str) -> NotebookParameter
     """
     unknown = [name for name in values if name not in kind.model_fields]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], kind.model_fields, 1)
-        there_are = ", ".join(kind.model_fields)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {there_are}"
+        hint = "there are " + ", ".join(kind.model_fields)
+        for near in difflib.get_close_matches(unknown[0], kind.model_fields, 1):
+            hint = f"did you mean {near!r}?"
         raise InputError(f"{where}: unknown parameter {offenders(unknown)} ({hint})")
     try:
         return kind.model_validate(values)
@@ -169,8 +150,9 @@ def _problem(kind: Kind, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
     message = first["msg"].removeprefix("Value error, ")
-    given = f"{first['input']!r}"[:200]
-    return f"parameter {name!r}: {message}, is {given} ({kind.meaning_of(name)})"
+    value = repr(first["input"])[:200]
+    meaning = kind.meaning_of(name)
+    return f"parameter {name!r}: {message}, is {value} ({meaning})"
 
 
 def profile_parameters(
@@ -185,7 +167,7 @@ def profile_parameters(
     InputError
         An unknown profile, or what `checked` refuses.
     """
-    folders = {path.name for path in (root / "params").iterdir() if path.is_dir()}
+    folders = [path.name for path in (root / "params").iterdir() if path.is_dir()]
     known = sorted({BASE, *folders})
     if profile not in known:
         raise InputError(f"no profile {profile!r} under params/; there are {', '.join(known)}")
@@ -199,10 +181,30 @@ def profile_parameters(
     usual = checked(kind, values, where)
     asked = values | overrides | {"profile": profile}
     given = checked(kind, asked, f"{notebook.stem}, -p")
-    if usual.collection == given.collection:
+    return _on_its_collection(given, usual, overrides, notebook.stem)
+
+
+def _on_its_collection(
+    given: NotebookParameters, usual: NotebookParameters, chosen: dict[str, Any], name: str
+) -> NotebookParameters:
+    """Return parameters, fitted to their collection where it is another than the profile's.
+
+    Parameters
+    ----------
+    given
+        The parameters.
+    usual
+        Those of the profile.
+    chosen
+        What the user set, which stays.
+    name
+        Of the notebook.
+    """
+    if given.collection == usual.collection:
         return given
-    fitting = fitted(given.model_dump(), usual.collection, overrides)
-    return checked(kind, given.model_dump() | fitting, f"{notebook.stem}, on this collection")
+    values = given.model_dump()
+    fitting = fitted(values, usual.collection, chosen)
+    return checked(type(given), values | fitting, f"{name}, on this collection")
 
 
 def completed(root: Path, notebook: Path, variables: dict[str, Any]) -> NotebookParameters:
@@ -227,28 +229,34 @@ def completed(root: Path, notebook: Path, variables: dict[str, Any]) -> Notebook
         They name a profile whose parameters they do not hold, so that the results would have a
         wrong name.
     """
-    kind, profile = kind_of(notebook), variables["profile"]
+    kind = kind_of(notebook)
+    profile = variables["profile"]
     usual = profile_parameters(root, profile, notebook, {})
-    default = kind()
-    missing = []
-    for name, usual_value in usual:
-        default_value = getattr(default, name)
-        is_default = variables.get(name, default_value) == default_value
-        if name != "profile" and usual_value != default_value and is_default:
-            missing.append(name)
+    missing = _missing(usual, kind(), variables)
     if missing:
+        names = offenders(missing)
+        command = f"interextra run --profile {profile} --only {notebook.stem[:2]}"
         raise InputError(
-            f"{notebook.stem}: profile {profile!r} is named, but {offenders(missing)} are those of "
-            f"{BASE}. Give its parameters, too: papermill … -f "
-            f"params/{profile}/{notebook.stem}.yaml, or run it by `interextra run --profile "
-            f"{profile} --only {notebook.stem[:2]}`"
+            f"{notebook.stem}: profile {profile!r} is named, but {names} are those of {BASE}. "
+            f"Give its parameters, too: papermill … -f params/{profile}/{notebook.stem}.yaml, "
+            f"or run it by `{command}`"
         )
     given = checked(kind, variables, notebook.stem)
-    if usual.collection == given.collection:
-        return given
-    changed = {name: value for name, value in given if value != getattr(usual, name)}
-    fitting = fitted(given.model_dump(), usual.collection, changed)
-    return checked(kind, given.model_dump() | fitting, f"{notebook.stem}, on this collection")
+    chosen = {name: value for name, value in given if value != getattr(usual, name)}
+    return _on_its_collection(given, usual, chosen, notebook.stem)
+
+
+def _missing(
+    usual: NotebookParameters, default: NotebookParameters, variables: dict[str, Any]
+) -> list[str]:
+    """Return what a profile sets otherwise than by default, and some variables do not."""
+    names = []
+    for name, default_value in default:
+        is_set = getattr(usual, name) != default_value
+        is_default = variables.get(name, default_value) == default_value
+        if name != "profile" and is_set and is_default:
+            names.append(name)
+    return names
 
 
 def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) -> str:
@@ -264,7 +272,8 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
     InputError
         A name that leaves outputs/, that is taken there, or that is too long.
     """
-    if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
+    is_folder = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and ".." not in name
+    if name and not is_folder:
         raise InputError(
             f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no "
             "two dots together; it names a folder under outputs/"
@@ -285,9 +294,11 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
 
 def _name_of(profile: str, overrides: dict[str, Any]) -> str:
     """Return a name made of the profile and of what was changed."""
-    whole = "-".join([profile, *(f"{key}-{value}" for key, value in overrides.items())])
+    changes = [f"{key}-{value}" for key, value in overrides.items()]
+    whole = "-".join([profile, *changes])
     name = re.sub(r"[^A-Za-z0-9_.]+|[.]{2,}", "-", whole).strip("-.")
     is_plain = re.fullmatch(r"[A-Za-z0-9_.,\[\] -]+", whole)
-    if len(name) > NAME_LENGTH or not is_plain:
-        name = f"{name[: NAME_LENGTH - 9]}-{digest(whole)[:8]}"
-    return name
+    if is_plain and len(name) <= NAME_LENGTH:
+        return name
+    beginning = name[: NAME_LENGTH - 9]
+    return f"{beginning}-{digest(whole)[:8]}"

@@ -38,13 +38,12 @@ def notebooks(root: Path, only: str = "") -> list[Path]:
         A number or name that no notebook has.
     """
     paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    wanted = {part.strip() for part in only.split(",") if part.strip()}
+    wanted = {part.strip() for part in only.split(",")} - {""}
     if not wanted:
         return paths
-    known = {path.stem for path in paths} | {path.stem[:2] for path in paths}
-    unknown = sorted(wanted - known)
+    names = {path: {path.stem, path.stem[:2]} for path in paths}
+    unknown = wanted.difference(*names.values())
     if unknown:
-        raise InputError(
-            f"no notebook {offenders(unknown)}; there are {', '.join(path.stem for path in paths)}"
-        )
-    return [path for path in paths if wanted & {path.stem, path.stem[:2]}]
+        there_are = ", ".join(path.stem for path in paths)
+        raise InputError(f"no notebook {offenders(sorted(unknown))}; there are {there_are}")
+    return [path for path in paths if names[path] & wanted]

@@ -34,6 +34,8 @@ from interextra.store.schedule import build_all
 # the committed values from which it is executed
 OUTPUT, COMMITTED = "INTEREXTRA_OUTPUT", "INTEREXTRA_REFERENCE"
 
+Compute = Callable[[], pd.DataFrame]
+
 
 def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
     """Open a notebook's output folder.
@@ -89,11 +91,18 @@ class Session(OutputFolder):
     """
 
     def __init__(self, name: str, parameters: NotebookParameters, root: Path, goal: str):
+        outputs = root / "outputs"
         # `interextra run` names the folder of the cell that it builds
-        super().__init__(Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name))
-        self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        cells, reference = root / "outputs" / "cells", os.environ.get(COMMITTED)
-        self.store = Reference(Path(reference), cells) if reference else Store(cells)
+        folder = os.environ.get(OUTPUT) or outputs / "lab" / name
+        super().__init__(Path(folder))
+        self.name = name
+        self.parameters = parameters
+        self.root = root
+        self.goal = goal
+        self.store = Store(outputs / "cells")
+        reference = os.environ.get(COMMITTED)
+        if reference:
+            self.store = Reference(Path(reference), self.store.root)
         self.collections: dict[str, str] = {}  # spec → fingerprint
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
@@ -112,12 +121,14 @@ class Session(OutputFolder):
 
     def run(self, plan: Any) -> None:
         """Compute what is missing of the cells of a plan, a frame, a list; several at once."""
-        cells, begin = cells_of(plan), time.perf_counter()
+        cells = cells_of(plan)
+        begin = time.perf_counter()
         build_all(self.store, cells)
-        seconds = self.seconds.get("cells", 0.0) + time.perf_counter() - begin
-        self.seconds["cells"] = round(seconds, 3)
+        seconds = time.perf_counter() - begin
+        self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + seconds, 3)
         self.cells |= {cell.key for cell in cells}
-        self.has_trained = self.has_trained or any(trained_behind(cell) for cell in cells)
+        if any(trained_behind(cell) for cell in cells):
+            self.has_trained = True
 
     def cost(self, plan: Any) -> Any:
         """Return what the notebook needs, a row a kind of result.
@@ -131,10 +142,10 @@ class Session(OutputFolder):
         """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
+        left = "all are computed already"
         if seconds:
-            print(f"{len(rows)} results; {len(seconds)} of them need about {sum(seconds):.0f} s")
-        else:
-            print(f"{len(rows)} results; all are computed already")
+            left = f"{len(seconds)} of them need about {sum(seconds):.0f} s"
+        print(f"{len(rows)} results; {left}")
         self._print_other_parameters()
         every = [row | {"state": "todo"} for row in rows]
         table = priced({self.name: every}, cores=1)[self.name]
@@ -142,15 +153,15 @@ class Session(OutputFolder):
         return shown(whole_numbers.reset_index(names="what"))
 
     def _print_other_parameters(self) -> None:
+        """Say what is other than in the profile, where the collection is."""
         notebook = self.root / "notebooks" / f"{self.name}.ipynb"
-        usual = profile_parameters(self.root, self.parameters.profile, notebook, {})
-        if self.parameters.collection == usual.collection:
+        usual = profile_parameters(self.root, self["profile"], notebook, {})
+        if self["collection"] == usual.collection:
             return
-        others = [
-            f"{name} {value}"
-            for name, value in self.parameters
-            if value != getattr(usual, name) and name != "collection"
-        ]
+        others = []
+        for name, value in self.parameters:
+            if name != "collection" and value != getattr(usual, name):
+                others.append(f"{name} {value}")
         print(f"On this collection, other than in the profile: {'; '.join(others) or 'nothing'}.")
 
     def measure(
@@ -174,13 +185,15 @@ class Session(OutputFolder):
             value is of, "" where nothing was trained.
         """
         self.run(design)
-        marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
-        measured = evaluate.values(design.assign(**marks), self.store, list(names), strata)
+        identities = [run.identity for run in design["run"]]
+        marked = design.assign(**{RUN: identities, SKIPS: design.get("skip_own", False)})
+        measured = evaluate.values(marked, self.store, list(names), strata)
         self.values.append(measured)
         trained = {run.identity: trained_behind(run) for run in design["run"]}
-        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
+        measured = measured.assign(trained=measured[RUN].map(trained))
+        return measured.drop(columns=[RUN, SKIPS])
 
-    def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    def kept(self, name: str, compute: Compute) -> pd.DataFrame:
         """Return what is computed from files that don't travel with a reference, kept with it.
 
         Such are rankings, vectors, weights.
@@ -216,22 +229,24 @@ class Session(OutputFolder):
         Styler
             The claims for the page, beside what the committed reference says of other data.
         """
-        made = conclude(
+        conclusions = conclude(
             self.name,
-            self.parameters.profile,
-            self.parameters.collection.startswith("mini"),
+            self["profile"],
+            self["collection"].startswith("mini"),
             tables,
             ahead,
             lambda profile: self.reference(profile, "claims"),
         )
-        for name, frame in (("claims", made.claims), ("gate", made.gate)):
-            if len(frame):
-                self.table(frame, name)
-        if made.unasked:
-            sentences = [claim.sentence for claim in made.unasked]
+        if len(conclusions.claims):
+            self.table(conclusions.claims, "claims")
+        if len(conclusions.gate):
+            self.table(conclusions.gate, "gate")
+        if conclusions.unasked:
+            sentences = [claim.sentence for claim in conclusions.unasked]
             print("Claims that this run does not evaluate:", *sentences, sep="\n- ")
-        self._claims, self.concluded = made.in_figures, made.sentences
-        return shown(made.page)
+        self._claims = conclusions.in_figures
+        self.concluded = conclusions.sentences
+        return shown(conclusions.page)
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
@@ -239,11 +254,12 @@ class Session(OutputFolder):
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""
-        path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
+        folder = self.root / REFERENCE / profile / self.name
+        path = folder / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def optional(
-        self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True
+        self, name: str, when: Any, compute: Compute, travels: bool = True
     ) -> pd.DataFrame:
         """Return a table that only some profiles make.
 
@@ -263,7 +279,7 @@ class Session(OutputFolder):
         if not when:
             return self.reference("small", name)
         if isinstance(self.store, Reference) and not travels:
-            return self.table(self.reference(self.parameters.profile, name), name)
+            return self.table(self.reference(self["profile"], name), name)
         return self.table(compute(), name)
 
     def finish(self) -> None:
@@ -281,5 +297,6 @@ class Session(OutputFolder):
             method=method,
             data={"collections": self.collections},
         )
+        seconds = self.seconds["whole notebook"]
         commit = record["implementation"]["source"]["commit"]
-        print(f"{self.seconds['whole notebook']:.1f} s, commit {commit[:12]}")
+        print(f"{seconds:.1f} s, commit {commit[:12]}")

@@ -27,6 +27,11 @@ MEMBER = re.compile(r"[0-9a-f]{20}(/|(/[\w .@-]+)+)")  # identity of a cell, the
 PLACE = [RUN, "test_set", "measure", SKIPS]
 
 
+def _is_member(name: str) -> bool:
+    """Whether a name in CELLS is that of a file of a cell, which leads nowhere else."""
+    return ".." not in name and MEMBER.fullmatch(name) is not None
+
+
 def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
     """Write the values of several designs, as `Session.measure` has them, in one file.
 
@@ -35,7 +40,8 @@ def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
     numbered = [part.assign(design=number) for number, part in enumerate(parts)]
     table = pd.concat(numbered, ignore_index=True)
     for name in table.select_dtypes(exclude="number").columns.drop(SKIPS):
-        table[name] = table[name].map(str, na_action="ignore").astype("category")
+        texts = table[name].map(str, na_action="ignore")
+        table[name] = texts.astype("category")
     table.to_parquet(path, index=False, compression="zstd")
 
 
@@ -55,8 +61,7 @@ class Reference(Store):
         self.folder = folder
         self._unpacked = tempfile.TemporaryDirectory()
         with zipfile.ZipFile(folder / CELLS) as archive:
-            names = archive.namelist()
-            wrong = [name for name in names if ".." in name or not MEMBER.fullmatch(name)]
+            wrong = [name for name in archive.namelist() if not _is_member(name)]
             if wrong:
                 raise InputError(
                     f"{folder / CELLS}: {offenders(wrong)} is no file of a cell; get the archive "
@@ -112,13 +117,18 @@ class Reference(Store):
         InputError
             There are none of a measure.
         """
-        places = {name: (run.identity, test_set, name, skip_own) for name in names}
-        absent = [name for name, place in places.items() if place not in self._values]
+        values = {}
+        absent = []
+        for name in names:
+            place = (run.identity, test_set, name, skip_own)
+            if place in self._values:
+                values[name] = self._values[place]
+            else:
+                absent.append(name)
         if absent:
-            raise InputError(
-                f"{self.folder}: no values of {offenders(absent)} for {run.title()}: run without it"
-            )
-        return pd.DataFrame({name: self._values[place] for name, place in places.items()})
+            what = f"{offenders(absent)} for {run.title()}"
+            raise InputError(f"{self.folder}: no values of {what}: run without it")
+        return pd.DataFrame(values)
 
     def kept(self, name: str) -> pd.DataFrame:
         """Return what `Session.kept` computed.

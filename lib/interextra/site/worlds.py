@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.claims.judgement import gate, over_worlds, pooled
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.notebook import Notebook
 from interextra.site.parameters import profile_parameters
 from interextra.site.repository import notebooks
@@ -41,16 +42,7 @@ class Worlds(Cell):
     def build(self, folder: Path, store: Store) -> None:
         """Write the tables over the worlds."""
         (folder / "tables").mkdir()
-        tables = self._tables_of_worlds(store)
-        claims, gates = tables.pop("claims.csv", {}), tables.pop("gate.csv", {})
-        pooled_tables = {name: pooled(list(frames.values())) for name, frames in tables.items()}
-        if claims:
-            none = gate(pd.DataFrame())
-            gates = {world: gates.get(world, none) for world in self.by_place}
-            pooled_tables["claims.csv"] = over_worlds(list(claims.values()), list(gates.values()))
-            labelled = pd.concat(gates, names=["world"])
-            pooled_tables["gate.csv"] = labelled.reset_index("world")
-        for name, table in pooled_tables.items():
+        for name, table in self._pooled(store).items():
             if len(table):
                 path = folder / "tables" / name
                 table.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
@@ -62,6 +54,23 @@ class Worlds(Cell):
         }
         record = provenance.record(store.root.parent.parent, method=method)
         write_json(folder / "provenance.json", record)
+
+    def _pooled(self, store: Store) -> dict[str, pd.DataFrame]:
+        """Return the tables over the worlds by their files."""
+        tables = self._tables_of_worlds(store)
+        claims = tables.pop("claims.csv", {})
+        gates = tables.pop("gate.csv", {})
+        over_all = {}
+        for name, table_of_world in tables.items():
+            over_all[name] = pooled(list(table_of_world.values()))
+        if claims:
+            no_gate = gate(pd.DataFrame())
+            every_gate = {world: gates.get(world, no_gate) for world in self.by_place}
+            gate_frames = list(every_gate.values())
+            over_all["claims.csv"] = over_worlds(list(claims.values()), gate_frames)
+            labelled = pd.concat(every_gate, names=["world"])
+            over_all["gate.csv"] = labelled.reset_index("world")
+        return over_all
 
     def _tables_of_worlds(self, store: Store) -> dict[str, dict[str, pd.DataFrame]]:
         """Return the file of a table → world → the table there."""
@@ -104,49 +113,66 @@ def planned(
         values.
     """
     paths = notebooks(root, only)
-    # by the folder of its values in the reference, what a notebook's run changes
-    changes: dict[str, dict[str, Any]] = {"": overrides or {}}
+    changes = overrides or {}
     if profile == PROFILE:
-        if overrides:
+        if changes:
             raise InputError(
                 "-p: the profile worlds has its own worlds; change its files under params/worlds"
             )
         paths = _with_worlds(root, paths, only)
-        changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
-    elif set(overrides or ()) - {"collection"} and len(paths) > 1:
+    elif changes.keys() - {"collection"} and len(paths) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    asked = []
-    for path in paths:
-        for place, change in changes.items():
-            reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
-            asked.append((path, profile_parameters(root, profile, path, change), reference))
-    runs = [Notebook.of(path, parameters, reference) for path, parameters, reference in asked]
+    runs = []
+    for path, place, parameters in _asked(root, profile, paths, changes):
+        reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
+        runs.append(Notebook.of(path, parameters, reference))
     if from_reference:
         _refuse_without_values(root, profile, runs)
     if profile != PROFILE:
         return list(runs)
-    return [Worlds(name=path.stem, runs=_named(runs, path.stem)) for path in paths]
+    return [_over_runs(path.stem, runs) for path in paths]
+
+
+def _over_runs(name: str, runs: Sequence[Notebook]) -> Worlds:
+    """Return a notebook over those of some runs that are its own."""
+    its_runs = tuple(run for run in runs if run.name == name)
+    return Worlds(name=name, runs=its_runs)
+
+
+def _asked(
+    root: Path, profile: str, paths: Sequence[Path], overrides: dict[str, Any]
+) -> list[tuple[Path, str, NotebookParameters]]:
+    """Return each run's notebook, the folder of its values in the reference, and its parameters."""
+    changes_by_place = {"": overrides}
+    if profile == PROFILE:
+        changes_by_place = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
+    asked = []
+    for path in paths:
+        for place, changes in changes_by_place.items():
+            parameters = profile_parameters(root, profile, path, changes)
+            asked.append((path, place, parameters))
+    return asked
 
 
 def _with_worlds(root: Path, paths: Sequence[Path], only: str) -> list[Path]:
     """Return the notebooks that the profile worlds has."""
-    there = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
-    chosen = [path for path in paths if path.stem in there]
+    files = sorted((root / "params" / PROFILE).glob("*.yaml"))
+    names = [file.stem for file in files]
+    chosen = [path for path in paths if path.stem in names]
     if not chosen:
-        raise InputError(f"--only {only}: the profile worlds has {', '.join(there)}")
+        raise InputError(f"--only {only}: the profile worlds has {', '.join(names)}")
     return chosen
 
 
 def _refuse_without_values(root: Path, profile: str, runs: Sequence[Notebook]) -> None:
     """Raise an InputError for notebooks whose values are not committed."""
-    committed = root / REFERENCE
-    absent = {run.name for run in runs if not (committed / run.reference / CELLS).is_file()}
+    absent = set()
+    for run in runs:
+        values = root / REFERENCE / run.reference / CELLS
+        if not values.is_file():
+            absent.add(run.name)
     if absent:
         raise InputError(
             f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}: run without the "
             "reference, or name others with --only"
         )
-
-
-def _named(runs: Sequence[Notebook], name: str) -> tuple[Notebook, ...]:
-    return tuple(run for run in runs if run.name == name)

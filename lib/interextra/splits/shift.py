@@ -5,8 +5,7 @@ cluster is trained on the training queries of all others; its test queries come 
 itself, as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -94,7 +93,7 @@ class Shift(Split):
         if not known:
             raise InputError(
                 f"attribute {self.by!r}: its labels are known when the collection is here; "
-                f"write {self.by}/A/B"
+                "name some of them as clusters"
             )
         return known
 
@@ -261,11 +260,8 @@ def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -
     """Refuse clusters that `counts`, the queries by label, do not allow to divide."""
     unknown = [name for name in clusters if name not in counts]
     if unknown:
-        has_slash = any("/" in name for name in counts.index)
-        hint = "; behind a /, write the / inside of a label as %2F" if has_slash else ""
         raise InputError(
-            f"no query of cluster {offenders(unknown)}; "
-            f"there are {offenders(counts.index, 12)}{hint}"
+            f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}"
         )
     is_repeated = len(set(clusters)) < len(clusters)
     if len(clusters) < 2 or is_repeated:
@@ -289,48 +285,3 @@ def in_domain(values: pd.DataFrame) -> pd.DataFrame:
     """
     is_left_out = values["stratum"] == values["left_out"]
     return values[~is_left_out & (values["stratum"] != OUTSIDE)]
-
-
-def read_shift(text: str) -> tuple[str, str, list[str]]:
-    """Return name, attribute and clusters of a shift as it is written in the parameters.
-
-    See `written_shift`.
-
-    Examples
-    --------
-    >>> read_shift("kind=column:qtype/causes/stages")
-    ('kind', 'column:qtype', ['causes', 'stages'])
-    >>> read_shift("length:limit=9"), read_shift("python:a:b")[0]
-    (('length', 'length:limit=9', []), 'b')
-    """
-    start, *clusters = text.split("/")
-    name, _, spec = start.partition("=")
-    if not spec or ":" in name:  # without a name of its own; the = is one of the attribute
-        spec = start
-        parts = spec.split(":")
-        name = parts[-1] if attributes.is_code(spec) else parts[0]
-    return name, _plain(spec), list(map(_plain, clusters))
-
-
-def written_shift(start: str, clusters: Iterable[str]) -> str:
-    """Write a shift as the parameters do, from how it starts and its clusters.
-
-    It starts with `[NAME=]ATTRIBUTE`. A / inside of a cluster's label is written %2F; where the
-    label itself has %2F, or %25, its % is written %25.
-
-    Examples
-    --------
-    >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
-    ('kind=column:kind/n%2Fa/100 %', ['n/a'])
-    """
-    return "/".join([start, *map(_escaped, clusters)])
-
-
-def _escaped(label: str) -> str:
-    """Write a label so that it holds no /."""
-    return re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F")
-
-
-def _plain(written: str) -> str:
-    """Return the label that `_escaped` has written."""
-    return written.replace("%2F", "/").replace("%25", "%")

@@ -97,10 +97,10 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
     @cached_property
     def code_behind(self) -> dict[str, str]:
         """Key → digest of the code, of this cell and of all that it is made from."""
-        found = {self.key: self.code}
+        codes = {self.key: self.code}
         for needed in self.needs():
-            found |= needed.code_behind
-        return found
+            codes |= needed.code_behind
+        return codes
 
     @cached_property
     def identity(self) -> str:
@@ -154,6 +154,7 @@ def config_of(value: Any, name_of: Callable[[Cell], Any] | None = None) -> Any:
     """
 
     def plain(part: Any) -> Any:
+        """Return plain JSON of a part of the value."""
         if name_of and isinstance(part, Cell):
             return name_of(part)
         return config_of(part, name_of)
@@ -214,12 +215,13 @@ def _kind(named: Any) -> type[BaseModel]:
     Nothing is imported but a module of this package whose source has such a class, and no attribute
     of a module is asked for, which a module may answer by importing others.
     """
-    place, _, name = named.rpartition(".") if isinstance(named, str) else ("", "", "")
+    place, _, name = str(named).rpartition(".")
     is_own = place.startswith(f"{code.PACKAGE}.")
     if is_own and place not in sys.modules and code.has_class(place, name):
         importlib.import_module(place)
     found = getattr(sys.modules.get(place), "__dict__", {}).get(name)
-    is_kind = isinstance(found, type) and issubclass(found, BaseModel if is_own else Cell)
-    if not is_kind or (found.__module__, found.__qualname__) != (place, name):
-        raise InputError(f"{named!r:.100} is no kind of this package")
-    return found
+    if isinstance(found, type) and issubclass(found, BaseModel if is_own else Cell):
+        is_named = f"{found.__module__}.{found.__qualname__}" == named
+        if is_named:
+            return found
+    raise InputError(f"{named!r:.100} is no kind of this package")

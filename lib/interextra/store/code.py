@@ -40,6 +40,8 @@ COMPUTING = {
     "transformers",
 }
 
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef
+
 _packages_distributions = cache(metadata.packages_distributions)  # it reads all that is installed
 
 
@@ -119,13 +121,17 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
     ['interextra.stats.bootstrap:ratio', 'numpy']
     """
     found: dict[str, str] = {}
-    todo = [Place(*name.partition(":")[::2]) for name in names]
+    todo = []
+    for name in names:
+        module, _, definition = name.partition(":")
+        todo.append(Place(module, definition))
     while todo:
         place = todo.pop()
         if place.module in COMPUTING:
             found[place.module] = _version(place.module)
-        if _is_counted(place):
-            todo += _visited(place, found)
+        parsed = _counted(place)
+        if parsed:
+            todo += _visited(place, parsed, found)
     return dict(sorted(found.items()))
 
 
@@ -135,17 +141,20 @@ def _version(library: str) -> str:
     return metadata.version(distributions[0]).partition("+")[0] if distributions else "none"
 
 
-def _is_counted(place: Place) -> bool:
-    """Whether a place is code that can change a result, and whose source is there."""
+def _counted(place: Place) -> Parsed | None:
+    """Return the module of a place, if its source is there and can change a result."""
     is_library = not place.name and place.module.partition(".")[0] != PACKAGE
-    if is_library or place.module.startswith(STORE) or source_of(place.module) is None:
-        return False
-    return not _parsed(place.module).changes_no_result
+    if is_library or place.module.startswith(STORE):
+        return None
+    file = source_of(place.module)
+    if file is None:
+        return None
+    parsed = _parsed(place.module, file)
+    return None if parsed.changes_no_result else parsed
 
 
-def _visited(place: Place, found: dict[str, str]) -> list[Place]:
-    """Add the digests of a place, and return what it uses."""
-    parsed = _parsed(place.module)
+def _visited(place: Place, parsed: Parsed, found: dict[str, str]) -> list[Place]:
+    """Add the digests of a place in a module to `found`, and return what the place uses."""
     if place.name and place.name not in parsed.uses:
         raise AttributeError(
             f"{place.module} has no {place.name!r}, which the code behind a result uses"
@@ -165,9 +174,12 @@ def digests_of(names: tuple[str, ...]) -> list[list[str]]:
 
     Libraries are left out: see `libraries_of`.
     """
-    return sorted(
-        [place.rpartition(":")[2], value] for place, value in behind(names).items() if ":" in place
-    )
+    digests = []
+    for place, value in behind(names).items():
+        if ":" in place:
+            name = place.rpartition(":")[2]
+            digests.append([name, value])
+    return sorted(digests)
 
 
 def libraries_of(names: tuple[str, ...]) -> dict[str, str]:
@@ -197,29 +209,37 @@ def used_by(source: str, front_door: Mapping[str, str]) -> tuple[str, ...]:
     """
     tree = ast.parse(source)
     imports = _imported(tree.body)
+    offered = {}
+    for name, stands_for in front_door.items():
+        offered[f"{PACKAGE}.{name}"] = stands_for.replace(":", ".")
     places = set()
     for first, *attributes in _used_names(tree):
-        if first in imports:
-            names = [*imports[first].split("."), *attributes]
-            if names[0] == PACKAGE and len(names) > 1 and names[1] in front_door:
-                names = [*front_door[names[1]].replace(":", ".").split("."), *names[2:]]
-            places.add(_place(names))
-    inside = [place for place in places if place.module.startswith(f"{PACKAGE}.")]
-    return tuple(sorted(str(place).removesuffix(":") for place in inside))
+        if first not in imports:
+            continue
+        parts = ".".join([imports[first], *attributes]).split(".")
+        front = ".".join(parts[:2])  # what the front door may offer
+        place = _place([offered.get(front, front), *parts[2:]])
+        if place.module == PACKAGE and front in offered:
+            raise AttributeError(f"{front} stands for {offered[front]}, which has no file")
+        if place.module.startswith(f"{PACKAGE}."):
+            places.add(str(place).removesuffix(":"))
+    return tuple(sorted(places))
 
 
 def _place(names: list[str]) -> Place:
     """Return the definition that an imported name and its attributes stand for; a library whole."""
-    parts = ".".join(names).split(".")
-    if parts[0] != PACKAGE:
-        return Place(parts[0])
-    n_module = max(n for n in range(1, len(parts) + 1) if source_of(".".join(parts[:n])))
-    return Place(".".join(parts[:n_module]), *parts[n_module : n_module + 1])
+    module, *rest = ".".join(names).split(".")
+    if module != PACKAGE:
+        return Place(module)
+    while rest and source_of(f"{module}.{rest[0]}"):
+        module = f"{module}.{rest.pop(0)}"
+    return Place(module, *rest[:1])
 
 
 @cache
-def _parsed(module: str) -> Parsed:
-    tree = _without_wording(ast.parse(source_of(module).read_text(encoding="utf-8")))
+def _parsed(module: str, file: Path) -> Parsed:
+    """Return what a module defines, by the source in its file."""
+    tree = _without_wording(ast.parse(file.read_text(encoding="utf-8")))
     imports = _imported(tree.body)
     statements = _by_name(tree)
     digests = {}
@@ -227,15 +247,14 @@ def _parsed(module: str) -> Parsed:
     for name, nodes in statements.items():
         text = "\n".join(ast.dump(node) for node in nodes)
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
-        inner_imports = _imported(part for node in nodes for part in ast.walk(node))
-        known = imports | inner_imports
+        definition = ast.Module(nodes, [])
+        known = imports | _imported(ast.walk(definition))
         uses[name] = set()
-        for node in nodes:
-            for first, *attributes in _used_names(node):
-                if first in known:
-                    uses[name].add(_place([known[first], *attributes]))
-                if first in statements:
-                    uses[name].add(Place(module, first))
+        for first, *attributes in _used_names(definition):
+            if first in known:
+                uses[name].add(_place([known[first], *attributes]))
+            if first in statements:
+                uses[name].add(Place(module, first))
     return Parsed(digests, uses, CHANGES_NO_RESULT in statements)
 
 
@@ -256,8 +275,7 @@ def _without_wording(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
             node.exc = node.cause = None
-        has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        if has_docstring and ast.get_docstring(node, clean=False):
+        if isinstance(node, Documented) and ast.get_docstring(node, clean=False):
             del node.body[0]
         if isinstance(node, ast.ClassDef):
             node.body = [part for part in node.body if getattr(part, "name", "") not in DESCRIBING]
@@ -268,11 +286,15 @@ def _bound(node: ast.stmt) -> set[str]:
     """Return the names that a statement at the top of a module binds or changes."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        targets = [node.target]
+    else:
+        targets = []
     names = set()
     for target in targets:
-        if target is not None:
-            names |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+        names |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
     return names
 
 
@@ -290,14 +312,13 @@ def _imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
 
 def _used_names(node: ast.AST) -> set[tuple[str, ...]]:
     """Return the names in a piece of code, each with the attributes behind it."""
-    attributes = []
-    inner = node
-    while isinstance(inner, ast.Attribute):
-        attributes.insert(0, inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        return {(inner.id, *attributes)}
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        return {(node.id, *attributes)}
     names = set()
-    for child in ast.iter_child_nodes(inner):
+    for child in ast.iter_child_nodes(node):
         names |= _used_names(child)
     return names

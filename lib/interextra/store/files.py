@@ -108,11 +108,12 @@ def parse_json(text: str | bytes, where: object) -> Any:
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; Python would keep the last of two equal keys without a word."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {name[:80]!r} stands twice")
-    return found
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        repeated = max(counts, key=counts.__getitem__)
+        raise ValueError(f"the key {repeated[:80]!r} stands twice")
+    return value
 
 
 def read_json(path: str | Path) -> Any:

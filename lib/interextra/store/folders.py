@@ -83,7 +83,8 @@ class Store:
         return seal_problem(self.path(cell)) or self._problem_of_note(cell)
 
     def _problem_of_note(self, cell: Cell) -> str:
-        note = self.noted(self.path(cell))
+        """Return why the note of a folder is not that of a cell, made by code that still holds."""
+        note = self.noted(self.path(cell) / "config.json")
         if note.get("key") != cell.key:
             return "it is another cell"
         codes = note.get("code")
@@ -95,9 +96,9 @@ class Store:
         return ""
 
     def noted(self, path: Path) -> dict:
-        """Return what stands in a folder's config.json or in a planned file; {} if unreadable."""
+        """Return the values in a file of JSON, such as a cell's config.json; {} if unreadable."""
         try:
-            note = read_json(path / "config.json" if path.is_dir() else path)
+            note = read_json(path)
         except (OSError, ValueError):
             return {}
         return note if isinstance(note, dict) else {}
@@ -107,9 +108,13 @@ class Store:
 
         A damaged note is written again.
         """
-        path = self.root / "planned" / f"{cell.key}.json"
+        path = self._plan_of(cell.key)
         if self.noted(path).get("key") != cell.key:
             write_json(path, {"key": cell.key, "config": config_of(cell)})
+
+    def _plan_of(self, key: str) -> Path:
+        """Return where a planned cell is noted."""
+        return self.root / "planned" / f"{key}.json"
 
     def planned(self) -> list[Cell]:
         """Return all cells that were planned and still have the key of their note."""
@@ -133,8 +138,10 @@ class Store:
         return cell
 
     def _read(self, key: str) -> Cell | None:
+        """Return a planned cell; None where its note cannot be read or has another key by now."""
+        note = self.noted(self._plan_of(key))
         try:
-            cell = from_config(self.noted(self.root / "planned" / f"{key}.json")["config"])
+            cell = from_config(note["config"])
             return cell if isinstance(cell, Cell) and cell.key == key else None
         except UNREADABLE:
             return None
@@ -147,6 +154,7 @@ class Store:
         found: dict[str, Cell] = {}
 
         def visit(cell: Cell) -> None:
+            """Add a cell that is missing after what it needs."""
             if cell.key not in found and not self.valid(cell):
                 for needed in cell.needs():
                     visit(needed)
@@ -171,9 +179,10 @@ class Store:
         """Hold the lock of a cell; False where another process holds it, unless `wait`."""
         path = self.root / "locks" / key
         path.parent.mkdir(parents=True, exist_ok=True)
+        operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
         with open(path, "w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, operation)
                 is_ours = True
             except BlockingIOError:
                 is_ours = False
@@ -189,9 +198,8 @@ class Store:
             write_json(aside / "config.json", note)
             if not (aside / "provenance.json").exists():
                 repository = self.root.parent.parent
-                write_json(
-                    aside / "provenance.json", provenance.record(repository, seconds=seconds)
-                )
+                record = provenance.record(repository, seconds=seconds)
+                write_json(aside / "provenance.json", record)
             seal(aside)
             os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
@@ -245,14 +253,15 @@ class Store:
 
     def _kept(self, planned: list[Cell]) -> set[str]:
         """Return the keys of the cells that are valid, and of use for those that are planned."""
-        missing = self.missing(planned)
-        still_needed = [*missing, *(needed for cell in missing for needed in cell.needs())]
         useful = [cell for cell in planned if not cell.is_stepping_stone]
-        return {cell.key for cell in [*useful, *still_needed] if self.valid(cell)}
+        for cell in self.missing(planned):
+            useful += cell.needs()
+        return {cell.key for cell in useful if self.valid(cell)}
 
 
 def _remove(folder: Path) -> int:
     """Remove a folder, if there is one; return the bytes of its files."""
-    n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    n_bytes = sum(path.stat().st_size for path in files)
     shutil.rmtree(folder, ignore_errors=True)
     return n_bytes

@@ -55,8 +55,8 @@ def priced(rows: Mapping[str, list[dict]], cores: int) -> dict[str, "pd.DataFram
     """
     import pandas as pd
 
-    parts = [pd.DataFrame(found).assign(notebook=name) for name, found in rows.items()]
-    frame = pd.concat(parts)
+    tables_of_rows = {name: pd.DataFrame(of_notebook) for name, of_notebook in rows.items()}
+    frame = pd.concat(tables_of_rows, names=["notebook"]).reset_index("notebook")
     to_compute = frame["state"].eq("todo") & ~frame["key"].duplicated()
     seconds = frame["seconds"] * to_compute
     counts = {
@@ -66,17 +66,18 @@ def priced(rows: Mapping[str, list[dict]], cores: int) -> dict[str, "pd.DataFram
         "MB": frame["megabytes"] * to_compute,
         f"hours on {cores} cores": seconds / 3600 / cores,
     }
-    frame = frame.assign(kind=frame["what"].str.split(" · ").str[0], **counts)
-    columns = list(counts)
+    kinds = frame["what"].str.partition(" · ")[0]
+    priced_rows = frame[["notebook"]].assign(kind=kinds, **counts)
     tables = {}
-    for name, part in frame.groupby("notebook", sort=False):
-        tables[str(name)] = _with_sum(part.groupby("kind", sort=False)[columns].sum())
-    tables["all notebooks"] = _with_sum(frame.groupby("notebook", sort=False)[columns].sum())
+    for name, of_notebook in priced_rows.groupby("notebook", sort=False):
+        tables[str(name)] = _summed(of_notebook.drop(columns="notebook"), "kind")
+    tables["all notebooks"] = _summed(priced_rows.drop(columns="kind"), "notebook")
     return tables
 
 
-def _with_sum(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a table with the sum of its rows below."""
+def _summed(rows: "pd.DataFrame", by: str) -> "pd.DataFrame":
+    """Return the sums of rows by a column, and below them the sum of all."""
     import pandas as pd
 
-    return pd.concat([table, table.sum().to_frame("in all").T])
+    sums = rows.groupby(by, sort=False).sum()
+    return pd.concat([sums, sums.sum().to_frame("in all").T])

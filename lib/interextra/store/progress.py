@@ -14,9 +14,11 @@ from interextra.store.folders import Store
 from interextra.store.schedule import Job, n_workers
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Group, RenderableType
+    from rich.live import Live
 
-LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/
+LOG = "run.log"  # under outputs/<name>/
+COLUMNS = ("finished", "seconds", "worker", "key", "what")  # of the log
 MINUTE = 60.0  # seconds between two lines
 LONGEST = 1e9  # seconds that a result can have taken: a record with more is damaged
 # seconds that count as computed just as estimated, so that the first small results set no speed
@@ -51,11 +53,12 @@ class State(NamedTuple):
 
     def __str__(self) -> str:
         """Say it in a sentence."""
+        done = f"{self.done:,} of {self.results:,} results done"
+        n_running = len(self.running) or "none"
         left = "nothing left"
         if self.done < self.results:
             left = f"about {lasting(self.seconds_left)} left"
-        n_running = len(self.running) or "none"
-        return f"{self.done:,} of {self.results:,} results done, {n_running} being computed, {left}"
+        return f"{done}, {n_running} being computed, {left}"
 
 
 class Results:
@@ -101,11 +104,13 @@ class Results:
     def state(self) -> State:
         """Return how far they are."""
         missing = [key for key in self.cells if not self.is_done(key)]
-        running = {key: since for key in missing if (since := self._since(key))}
+        since = {key: self._since(key) for key in missing}
+        running = {key: begin for key, begin in since.items() if begin}
         estimated = sum(self._seconds[key] for key in missing)
         speed = self._estimated / self._took
         seconds_left = estimated / speed / n_workers(len(missing) or 1)
-        return State(len(self.cells), len(self.cells) - len(missing), running, seconds_left)
+        n_results = len(self.cells)
+        return State(n_results, n_results - len(missing), running, seconds_left)
 
     def _since(self, key: str) -> float | None:
         """Return when the building of a cell began.
@@ -139,7 +144,7 @@ class Progress(ExitStack):
         super().__init__()
         self.results = Results(store, cells)
         self.folder = folder
-        self.live = None
+        self.live: Live | None = None
         self.shown = time.time()
 
     def __enter__(self) -> Self:
@@ -148,8 +153,7 @@ class Progress(ExitStack):
             from rich.console import Console
             from rich.live import Live
 
-            # a console of its own: the shared one keeps what stdout was when a library first used
-            # it
+            # not the shared console, which keeps what stdout was when a library first used it
             live = Live(console=Console(), auto_refresh=False, transient=True)
             self.live = self.enter_context(live)
         return self
@@ -162,8 +166,11 @@ class Progress(ExitStack):
             self.live.update(self._drawn(running), refresh=True)
         elif time.time() - self.shown >= MINUTE:
             self.shown = time.time()
-            named = [f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running]
-            line = f"{self.results.state()}: {', '.join(named)}"
+            jobs = []
+            for job in running:
+                so_far = lasting(self.shown - job.since)
+                jobs.append(f"{job.cell.title()} ({so_far})")
+            line = f"{self.results.state()}: {', '.join(jobs)}"
             print(line.rstrip(": "), flush=True)
 
     def _log(self, ended: Job) -> None:
@@ -173,12 +180,12 @@ class Progress(ExitStack):
             return
         finished = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         what = " ".join(ended.cell.title().split())
-        row = (finished, f"{seconds:.3f}", str(ended.worker), ended.cell.key, what)
+        row = (finished, f"{seconds:.3f}", ended.worker, ended.cell.key, what)
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
-            is_new = os.fstat(file.fileno()).st_size == 0
-            for fields in (COLUMNS, row) if is_new else (row,):
-                file.write("\t".join(fields) + "\n")
+            if os.fstat(file.fileno()).st_size == 0:
+                print(*COLUMNS, sep="\t", file=file)
+            print(*row, sep="\t", file=file)
 
     def _drawn(self, running: list[Job]) -> "Group":
         """Return results done and time left; a row a worker; the pages that are ready."""
@@ -188,17 +195,18 @@ class Progress(ExitStack):
         from rich.text import Text
 
         state = self.results.state()
-        bar = Table.grid(padding=(0, 2))
-        bar.add_row(ProgressBar(state.results, state.done, width=30), Text(str(state)))
-        lines = [bar]
+        overview = Table.grid(padding=(0, 2))
+        bar = ProgressBar(state.results, state.done, width=30)
+        overview.add_row(bar, Text(str(state)))
+        lines: list[RenderableType] = [overview]
         for job in sorted(running, key=lambda job: job.worker):
-            since = lasting(time.time() - job.since)
-            line = f"worker {job.worker}  {since:>6}  {job.cell.title()}"
+            so_far = lasting(time.time() - job.since)
+            line = f"worker {job.worker}  {so_far:>6}  {job.cell.title()}"
             lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
         n_pages = len(list(self.folder.glob("[0-9][0-9]_*.html")))
         index = self.folder / "index.html"
         if n_pages and index.is_file():
-            ready = f"{n_pages} page ready: " if n_pages == 1 else f"{n_pages} pages ready: "
+            ready = "1 page ready: " if n_pages == 1 else f"{n_pages} pages ready: "
             link = (os.path.relpath(index), f"link {index.as_uri()}")
             lines.append(Text.assemble(ready, link))
         return Group(*lines)

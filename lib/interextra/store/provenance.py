@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from interextra.store.processor import CPU
+
 
 def commit(root: Path) -> str:
     """Return the Git commit of a repository, with `+changes` when the tree differs from it.
@@ -43,11 +45,9 @@ def processor() -> str:
 
     Trained numbers repeat to the last bits on one model only.
     """
-    cpu = Path("/proc/cpuinfo")
-    if not cpu.is_file():
-        return platform.machine()
+    text = CPU.read_text(encoding="utf-8") if CPU.is_file() else ""
+    first_core = text.partition("\n\n")[0]
     facts = {}
-    first_core = cpu.read_text(encoding="utf-8").partition("\n\n")[0]
     for line in first_core.splitlines():
         name, _, value = line.partition(":")
         facts[name.strip()] = value.strip()

@@ -19,6 +19,10 @@ class Job(NamedTuple):
     since: float
 
 
+Done = Callable[[Cell], object]  # gets a cell that is finished
+Watch = Callable[[list[Job], Job | None], object]  # gets the running jobs, and one that has ended
+
+
 def _do_nothing(*args: object) -> None:
     pass
 
@@ -26,8 +30,8 @@ def _do_nothing(*args: object) -> None:
 def build_all(
     store: Store,
     cells: Sequence[Cell],
-    done: Callable[[Cell], None] = _do_nothing,
-    watch: Callable[[list[Job], Job | None], None] = _do_nothing,
+    done: Done = _do_nothing,
+    watch: Watch = _do_nothing,
 ) -> list[Cell]:
     """Compute the cells that are missing or damaged, and what they need.
 
@@ -76,8 +80,9 @@ def build_all(
 def _in_order(missing: Sequence[Cell], cells: Sequence[Cell]) -> dict[str, Cell]:
     """Return the missing cells by key, the last but one of those that are asked for at the end."""
     ordered = {cell.key: cell for cell in missing}
-    if len(cells) > 1 and cells[-2].key in ordered:
-        ordered[cells[-2].key] = ordered.pop(cells[-2].key)
+    for last_but_one in cells[-2:-1]:
+        if last_but_one.key in ordered:
+            ordered[last_but_one.key] = ordered.pop(last_but_one.key)
     return ordered
 
 
@@ -96,16 +101,11 @@ class Pool:
         self.store = store
         self.workers: dict[int, Worker] = {}
         self.jobs: dict[Worker, Job] = {}
-        self._free = list(range(size, 0, -1))
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a worker is free."""
-        return bool(self._free)
+        self.free = list(range(size, 0, -1))  # numbers of workers
 
     def begin(self, cell: Cell) -> None:
         """Let a free worker compute a cell."""
-        number = self._free.pop()
+        number = self.free.pop()
         if number not in self.workers:
             self.workers[number] = Worker(number)
         worker = self.workers[number]
@@ -118,28 +118,24 @@ class Pool:
         for worker in first_ended(self.jobs, seconds):
             job = self.jobs.pop(worker)
             worker.end(job.cell)
-            self._free.append(job.worker)
+            self.free.append(job.worker)
             jobs.append(job)
         return jobs
 
 
-def _run(
-    pool: Pool,
-    missing: dict[str, Cell],
-    done: Callable[[Cell], None],
-    watch: Callable[[list[Job], Job | None], None],
-) -> None:
+def _run(pool: Pool, missing: dict[str, Cell], done: Done, watch: Watch) -> None:
     """Compute cells in a pool: those that can start, in their order."""
-    needs = {}
+    graph: TopologicalSorter[str] = TopologicalSorter()
     for key, cell in missing.items():
-        needs[key] = {needed.key for needed in cell.needs()} & missing.keys()
-    graph = TopologicalSorter(needs)
+        needed_keys = {needed.key for needed in cell.needs()}
+        graph.add(key, *needed_keys & missing.keys())
     graph.prepare()
     place = {key: at for at, key in enumerate(missing)}
     ready: list[str] = []
     while graph.is_active():
-        ready = sorted([*ready, *graph.get_ready()], key=place.__getitem__)
-        while ready and pool.has_room:
+        ready += graph.get_ready()
+        ready.sort(key=place.__getitem__)
+        while ready and pool.free:
             pool.begin(missing[ready.pop(0)])
         watch(list(pool.jobs.values()), None)
         for job in pool.ended(1.0):

@@ -27,7 +27,9 @@ def same(before: Any, now: str) -> bool:
     if before == now:
         return True
     kinds = kinds_signed()
-    return isinstance(before, str) and before in kinds and kinds[before] == kinds.get(now)
+    if not isinstance(before, str) or before not in kinds:
+        return False
+    return kinds[before] == kinds.get(now)
 
 
 @cache

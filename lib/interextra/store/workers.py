@@ -55,7 +55,6 @@ class Worker:
     """
 
     def __init__(self, number: int):
-        self.number = number
         context = multiprocessing.get_context("spawn")
         gpu = number - 1 if any(GPUS.glob("*")) else None
         self.pipe, theirs = context.Pipe()
@@ -104,8 +103,8 @@ def first_ended(running: Collection[Worker], seconds: float) -> list[Worker]:
 
     Wait for the first of them, so many seconds at most.
     """
-    by_pipe = {worker.pipe: worker for worker in running}
-    return [by_pipe[pipe] for pipe in wait_for(list(by_pipe), seconds)]
+    ready = wait_for([worker.pipe for worker in running], seconds)
+    return [worker for worker in running if worker.pipe in ready]
 
 
 def stop(workers: Iterable[Worker]) -> None:
@@ -118,9 +117,10 @@ def stop(workers: Iterable[Worker]) -> None:
     for worker in workers:
         worker.process.join(max(0.0, until - time.monotonic()))
     for worker in workers:
-        if worker.process.is_alive():
+        pid = worker.process.pid
+        if pid and worker.process.is_alive():
             with suppress(ProcessLookupError):  # it has no group of its own before it works
-                os.killpg(worker.process.pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
             worker.process.kill()
             worker.process.join()
 
@@ -169,8 +169,8 @@ def _leave(number: int, frame: object) -> None:
 
 def _end_with_parent() -> None:
     """End this worker and what it started where its parent was killed."""
-    parent = multiprocessing.parent_process().pid
-    while os.getppid() == parent:
+    parent = multiprocessing.parent_process()
+    while parent and os.getppid() == parent.pid:
         time.sleep(0.5)
     os.killpg(0, signal.SIGKILL)
 
@@ -184,9 +184,10 @@ def _outcome(asked: bytes) -> Exception | None:
         return None
     except Exception as error:
         text = "".join(traceback.format_exception(error))
-        sent = error if _can_be_sent(error) else RuntimeError(f"{type(error).__name__}: {error}")
-        sent.add_note(f"in a worker:\n{text}")
-        return sent
+        if not _can_be_sent(error):
+            error = RuntimeError(f"{type(error).__name__}: {error}")
+        error.add_note(f"in a worker:\n{text}")
+        return error
 
 
 def _can_be_sent(error: Exception) -> bool:
