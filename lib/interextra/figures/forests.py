@@ -23,7 +23,7 @@ from interextra.figures.panels import (
     name_rows,
     panels_of,
 )
-from interextra.figures.words import Names, counted, in_words, names_of, range_of
+from interextra.figures.words import Names, counted, extent_of, in_words, names_of
 from interextra.stats.formatting import drawn_over
 
 OPTIONAL = ("published", "claim_low", "claim_high", "excluded")  # columns
@@ -75,8 +75,12 @@ def forest(
     y = in_words(row) if rows_are_numbers else ""
     finish(figure, {in_words(hue): hues, "": _marks(frame)}, label, y)
     by = hue if hue and not rows_are_systems else row
-    numbers = range_of(frame, effect, [row, hue, panel], percent)
-    _say(figure, frame, effect, names_of(frame, by), f"{label}: {numbers}.")
+    extent = extent_of(label, frame, effect, [row, hue, panel], percent)
+    is_compared = effect not in ("mean", "percent")  # with 0
+    message = _beside_zero(frame, names_of(frame, by)) if is_compared else extent
+    if "over" in frame:
+        message += f" Intervals are over {drawn_over(frame['over'])}."
+    figure.say(message, f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}")
     return figure
 
 
@@ -144,15 +148,12 @@ def _marks(frame: DataFrame) -> list[Line2D]:
     return marks
 
 
-def _say(figure: Drawing, frame: DataFrame, effect: str, names: pd.Series, extent: str) -> None:
-    """Say whose intervals do not include 0, and what they are over."""
-    message = extent
-    if effect not in ("mean", "percent"):  # which are not compared with 0
-        sides = {"Intervals below 0": frame["high"] < 0, "Intervals above 0": frame["low"] > 0}
-        message = counted(sides, names) or "Every interval includes 0."
-    if "over" in frame:
-        message += f" Intervals are over {drawn_over(frame['over'])}."
-    figure.say(message, f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}")
+def _beside_zero(frame: DataFrame, names: pd.Series) -> str:
+    """Return whose intervals do not include 0."""
+    below = frame["high"] < 0
+    above = frame["low"] > 0
+    sides = {"Intervals below 0": below, "Intervals above 0": above}
+    return counted(sides, names) or "Every interval includes 0."
 
 
 def _inside(frame: DataFrame) -> str:
@@ -160,5 +161,6 @@ def _inside(frame: DataFrame) -> str:
     n = frame["published"].notna().sum()
     if not n:
         return ""
-    n_inside = frame["published"].between(frame["low"], frame["high"]).sum()
+    is_inside = frame["published"].between(frame["low"], frame["high"])
+    n_inside = is_inside.sum()
     return f" {n_inside} of {n} published values (diamonds) lie inside the interval there."

@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from interextra.figures.looks import Drawing, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import Names, in_words, inches_of, range_of, wrapped
+from interextra.figures.words import Names, extent_of, in_words, inches_of, wrapped
 
 UNKNOWN: dict[str, Any] = {
     "fc": "white",
@@ -55,7 +55,8 @@ def heat(
         columns = rows if framed else part[column].unique()
         cells = part.set_index([row, column])
         grids[title] = _grid(cells, value, rows, columns, sure, framed)
-    room = mpl.rcParams["figure.figsize"][0] - 0.3 - inches_of(_names(rows))
+    width = mpl.rcParams["figure.figsize"][0]
+    room = width - 0.3 - inches_of(_names(rows))
     fitting = _fitting(grids, room)
     widths = [grid.numbers.shape[1] for grid in grids.values()]
     height = 1 + 0.24 * len(rows)
@@ -70,10 +71,9 @@ def heat(
     _draw_scale(figure, image, label, room, fitting, framed)
     has_unknown = any(grid.numbers.isna().any(axis=None) for grid in grids.values())
     finish(figure, {"": _keys(framed, bool(sure), has_unknown)})
-    numbers = range_of(frame, value, [row, column, panel])
-    seen = f"{label}, {in_words(row)} by {in_words(column)}: {numbers}."
     message = _below_others(grids.values()) if framed else _beside_zero(frame, value, sure)
-    figure.say(message, seen)
+    what = f"{label}, {in_words(row)} by {in_words(column)}"
+    figure.say(message, extent_of(what, frame, value, [row, column, panel]))
     return figure
 
 
@@ -133,7 +133,8 @@ def _draw(axis: Axes, grid: _Grid, limit: float, framed: bool) -> AxesImage:
     image = axis.imshow(shades, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
     for (i, j), number in np.ndenumerate(grid.numbers.to_numpy(float)):
         if np.isnan(number):
-            axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **UNKNOWN))
+            corner = (j - 0.5, i - 0.5)
+            axis.add_patch(Rectangle(corner, 1, 1, **UNKNOWN))
         else:
             ink = _ink(shades[i, j], limit)
             axis.text(j, i, _short(number), color=ink, ha="center", va="center", fontsize=8)

@@ -31,10 +31,11 @@ def scatter_map(
     counted = {}
     for name, colour in colours.items():
         counted[f"{name}\u00a0({sizes[name]:,})"] = colour  # in one line with its end
-    finish(figure, {title: keys_of(counted, marker="o", lw=0, ms=5)})
-    listed = "; ".join(counted)
-    seen = f"Map by t-SNE of {len(groups)} vectors: {listed}."
-    figure.say("; ".join(vectors) + ".", seen)
+    keys = keys_of(counted, marker="o", lw=0, ms=5)
+    finish(figure, {title: keys})
+    panels = "; ".join(vectors)
+    seen = f"Map by t-SNE of {len(groups)} vectors: {'; '.join(counted)}."
+    figure.say(f"{panels}.", seen)
     return figure
 
 

@@ -8,7 +8,7 @@ from pandas import DataFrame, Series
 
 from interextra.figures.looks import COLOURS, INK, Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import Names, in_words, names_of, range_of
+from interextra.figures.words import Names, extent_of, in_words, names_of
 
 GREY = COLOURS["random"]  # of the system that is not among the points
 
@@ -30,15 +30,17 @@ def scatter(
     `beside`: a system that is not among them, with its x and y, as grey lines.
     """
     colours = colours_of(frame, hue)
-    shapes = dict(zip(frame[marker].unique(), itertools.cycle("osD^vPX*"), strict=False))
-    figure, drawn = figure_of(panels_of(frame, panel), 2.2, 3, sharex=True, sharey=True)
+    values = frame[marker].unique()
+    shapes = dict(zip(values, itertools.cycle("osD^vPX*"), strict=False))
+    panels = panels_of(frame, panel)
+    figure, drawn = figure_of(panels, 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
         known = part.dropna(subset=[x, y])
         groups = known.groupby([names_of(known, hue), marker], sort=False)
         for (name, value), points in groups:
             _draw_points(axis, points[x], points[y], colours[name], shapes[value])
-    numbers = range_of(frame, y, [hue, marker, panel], percent)
-    seen = f"{label}, {len(frame)} points over {in_words(x)}: {numbers}."
+    what = f"{label}, {len(frame)} points over {in_words(x)}"
+    seen = extent_of(what, frame, y, [hue, marker, panel], percent)
     message = seen
     level = []
     if beside:
@@ -89,4 +91,5 @@ def _beside(
             axis.axhline(system_y, color=GREY, ls="--", lw=1.2)
     n_right = (x > system_x).sum()
     n_above = (y > system_y).sum()
-    return f"Of {len(x)} points {n_right} lie right of {system} and {n_above} above it."
+    n = len(x)
+    return f"Of {n} points {n_right} lie right of {system} and {n_above} above it."

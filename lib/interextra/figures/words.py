@@ -51,7 +51,8 @@ def _text(value: object) -> str:
 
 def inches_of(texts: Sequence[str]) -> float:
     """Return about how wide the longest of these texts is."""
-    return max(map(len, texts)) * 0.58 * mpl.rcParams["font.size"] / 72
+    ems = max(map(len, texts)) * 0.58
+    return ems * mpl.rcParams["font.size"] / 72
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -76,13 +77,14 @@ def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> st
     return " ".join(sentences)
 
 
-def range_of(
+def extent_of(
+    what: str,
     frame: DataFrame,
     value: str,
     columns: Sequence[Names],
     percent: bool = False,
 ) -> str:
-    """Return the smallest and the largest value in words, each with the names of its row.
+    """Return a sentence: what, its smallest and largest value, each with the names of its row.
 
     All values, where there are but a few.
     """
@@ -100,5 +102,6 @@ def range_of(
         place = ", ".join(distinct)
         texts.append(f"{number:{form}} ({place})")
     if has_many:
-        return f"from {texts[0]} to {texts[1]}"
-    return ", ".join(texts) or "none of them defined"
+        return f"{what}: from {texts[0]} to {texts[1]}."
+    listed = ", ".join(texts) or "none of them defined"
+    return f"{what}: {listed}."
