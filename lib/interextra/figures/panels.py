@@ -3,9 +3,10 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -59,7 +60,10 @@ def figure_of(
     ratios = widths if len(widths) == n_columns else [1] * n_columns
     first_of_lines = range(0, n, n_columns)
     heights = np.maximum.reduceat(np.full(n, height), first_of_lines).tolist()
-    figure = Drawing((width, sum(heights) + 0.4), layout="constrained")
+    size = (width, sum(heights) + 0.4)
+    made = plt.figure(figsize=size, layout="constrained", FigureClass=Drawing)
+    figure = cast(Drawing, made)  # the stubs of pyplot do not follow FigureClass
+    plt.close(figure)  # shown once, by the last expression of the notebook's cell
     grid = figure.subplots(
         n_lines,
         n_columns,
