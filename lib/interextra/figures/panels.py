@@ -61,8 +61,8 @@ def figure_of(
     first_of_lines = range(0, n, n_columns)
     heights = np.maximum.reduceat(np.full(n, height), first_of_lines).tolist()
     size = (width, sum(heights) + 0.4)
-    made = plt.figure(figsize=size, layout="constrained", FigureClass=Drawing)
-    figure = cast(Drawing, made)  # the stubs of pyplot do not follow FigureClass
+    created = plt.figure(figsize=size, layout="constrained", FigureClass=Drawing)
+    figure = cast(Drawing, created)  # the stubs of pyplot do not follow FigureClass
     plt.close(figure)  # shown once, by the last expression of the notebook's cell
     grid = figure.subplots(
         n_lines,
