@@ -481,7 +481,7 @@ def test_annotation_sheets(folder, data, with_pairs, complete):
         folder / "sheet.csv",
         data,
     )
-    assert sheet is None or (len(sheet) and tuple(sheet) == SHEET)
+    assert sheet is None or (len(sheet) and list(sheet) == SHEET)
 
 
 def opened(folder, corpus=CORPUS_JSONL, queries=QUERIES_JSONL, qrels=BEIR_QRELS):

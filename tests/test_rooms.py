@@ -96,6 +96,7 @@ def test_every_function_and_class_has_a_caller(root):
         "collect_features",
         "compute_loss_from_embeddings",
         "_repr_html_",
+        "format_ticks",
     }
     idle = []
     for path in [*FILES, *(root / "tools").glob("*.py")]:

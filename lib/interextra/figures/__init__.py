@@ -10,18 +10,16 @@ from interextra.figures.distributions import histogram
 from interextra.figures.forests import forest
 from interextra.figures.heatmaps import heat
 from interextra.figures.lines import curves
-from interextra.figures.looks import COLOURS, COLUMN, SYSTEMS, WIDTH, colours_of, style
+from interextra.figures.looks import COLOURS, COLUMN, WIDTH, Drawing, colours_of, style
 from interextra.figures.maps import scatter_map
-from interextra.figures.panels import Percents
 from interextra.figures.points import scatter
 from interextra.figures.stacks import bars
 
 __all__ = [
     "COLOURS",
     "COLUMN",
-    "SYSTEMS",
     "WIDTH",
-    "Percents",
+    "Drawing",
     "bars",
     "colours_of",
     "curves",

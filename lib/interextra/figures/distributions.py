@@ -2,14 +2,16 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pandas import DataFrame
+from pandas.api.typing import SeriesGroupBy
 
-from interextra.figures.looks import COLOURS, INK, captioned, keys_of, kind_of_figure
-from interextra.figures.panels import figure_of, finish, name_rows, panels_of
-from interextra.figures.words import Names, names_of, range_of
+from interextra.figures.looks import COLOURS, INK, Drawing, keys_of, kind_of_figure
+from interextra.figures.panels import figure_of_rows, finish, name_rows, panels_of
+from interextra.figures.words import Names, extent_of, names_of
 
 QUANTILES = 20  # dots of a distribution
+MEDIAN = COLOURS["median"]
 
 
 @kind_of_figure
@@ -19,42 +21,59 @@ def histogram(
     row: str,
     label: str,
     panel: Names = "",
-) -> Figure:
+) -> Drawing:
     """Return distributions below each other, a row each, as 20 dots, each for 5 % of its values.
 
     A line is the median.
     """
     panels = panels_of(frame, panel)
-    edges = np.histogram_bin_edges(frame[value].dropna(), 40)
     heights = [0.4 + 0.42 * part[row].nunique() for part in panels.values()]
-    figure, drawn = figure_of(panels, heights, 3, row, sharex=True)
+    figure, drawn = figure_of_rows(panels, heights, row)
+    edges = np.histogram_bin_edges(frame[value].dropna(), 40)
     for axis, part in drawn:
-        rows = part.groupby(row, sort=False)[value]
-        for y, (name, values) in enumerate(rows):
-            _draw_dots(axis, y, values.dropna().to_numpy(), edges, COLOURS.get(name, INK))
-            median = [values.median()] * 2
-            axis.plot(median, [y + 0.32, y + 0.45], color=COLOURS["median"], lw=2)
-        name_rows(axis, list(map(str, rows.groups)), top=-0.6)
-    dot = keys_of({f"{100 // QUANTILES} % of a row": INK}, marker="o", lw=0, ms=3.5)
-    line = keys_of({"median": COLOURS["median"]}, marker="|", lw=0, mew=2, ms=7)
-    finish(figure, {"": dot + line}, label)
+        _draw_rows(axis, part.groupby(row, sort=False)[value], edges)
+    finish(figure, {"": _keys()}, label)
     titles = names_of(frame, panel).rename("in")
     medians = frame.groupby([titles, row], sort=False)[value].median().reset_index()
-    message = f"Median {label}: {range_of(medians, value, [row, 'in'])}."
-    extent = range_of(frame, value, [row, panel])
-    return captioned(figure, message, f"Distributions of {label} as dots: {extent}.")
+    message = extent_of(f"Median {label}", medians, value, [row, "in"])
+    what = f"Distributions of {label} as dots"
+    figure.say(message, extent_of(what, frame, value, [row, panel]))
+    return figure
 
 
-def _draw_dots(
+def _draw_rows(axis: Axes, distributions: SeriesGroupBy, edges: np.ndarray) -> None:
+    """Draw the distributions of a panel, the first above."""
+    for y, (name, values) in enumerate(distributions):
+        colour = COLOURS.get(name, INK)
+        _draw_row(axis, y, values.dropna().to_numpy(), edges, colour)
+    names = [str(name) for name in distributions.groups]
+    name_rows(axis, names, top=-0.6)
+
+
+def _draw_row(
     axis: Axes,
     y: int,
     values: np.ndarray,
     edges: np.ndarray,
     colour: str,
 ) -> None:
-    """Draw a distribution; dots of one pile stand on each other and stay below the next row."""
+    """Draw a distribution and its median.
+
+    Dots of one pile stand on each other and stay below the next row.
+    """
     dots = np.quantile(values, (np.arange(QUANTILES) + 0.5) / QUANTILES)
     pile = np.digitize(dots, edges)
     height = np.arange(QUANTILES) - np.searchsorted(pile, pile)
     step = min(0.1, 0.6 / max(1, height.max()))
-    axis.scatter(dots, y + 0.25 - step * height, s=10, color=colour, lw=0)
+    places = y + 0.25 - step * height
+    axis.scatter(dots, places, s=10, color=colour, lw=0)
+    median = np.median(values)
+    line = [y + 0.32, y + 0.45]
+    axis.plot([median, median], line, color=MEDIAN, lw=2)
+
+
+def _keys() -> list[Line2D]:
+    """Return the keys of dots and medians."""
+    dot = keys_of({"5 % of a row": INK}, marker="o", lw=0, ms=3.5)
+    line = keys_of({"median": MEDIAN}, marker="|", lw=0, mew=2, ms=7)
+    return dot + line

@@ -3,28 +3,27 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from interextra.figures.looks import (
     COLOURS,
     INK,
-    SYSTEMS,
-    captioned,
+    Drawing,
     colours_of,
+    has_systems,
     keys_of,
     kind_of_figure,
 )
 from interextra.figures.panels import (
     Percents,
     distance_of,
-    figure_of,
+    figure_of_rows,
     finish,
     name_rows,
     panels_of,
 )
-from interextra.figures.words import Names, counted, in_words, names_of, range_of
+from interextra.figures.words import Names, counted, extent_of, in_words, names_of
 from interextra.stats.formatting import drawn_over
 
 OPTIONAL = ("published", "claim_low", "claim_high", "excluded")  # columns
@@ -39,7 +38,7 @@ def forest(
     panel: Names = "",
     hue: Names = "",
     percent: bool = False,
-) -> Figure:
+) -> Drawing:
     """Return effects with their intervals, a line each.
 
     Parameters
@@ -54,36 +53,35 @@ def forest(
     hue : a colour each; several hues of a row stand below each other.
     percent : effects are fractions.
     """
-    frame = frame.assign(**{name: np.nan for name in OPTIONAL if name not in frame})
+    missing = [name for name in OPTIONAL if name not in frame]
+    frame = frame.assign(**dict.fromkeys(missing, np.nan))
     row_names = names_of(frame, row)
-    rows_are_systems = bool(SYSTEMS.intersection(row_names))
-    coloured = hue
-    if not hue and rows_are_systems:
-        coloured = row
+    rows_are_systems = has_systems(row_names)
+    coloured = row if rows_are_systems and not hue else hue
     colours = colours_of(frame, coloured)
     panels = panels_of(frame, panel)
-    is_unique = all(names_of(part, row).is_unique for part in panels.values())
-    beside = "" if is_unique else hue
+    is_unique = [names_of(part, row).is_unique for part in panels.values()]
+    beside = "" if all(is_unique) else hue
     heights = [_height(part, row, beside) for part in panels.values()]
-    figure, drawn = figure_of(panels, heights, 3, row, sharex=True)
+    figure, drawn = figure_of_rows(panels, heights, row)
     for axis, part in drawn:
-        _draw(axis, part, effect, row, beside, names_of(part, coloured).map(colours))
+        colour = names_of(part, coloured).map(colours)
+        _draw(axis, part, effect, row, beside, colour)
         if percent:
             axis.xaxis.set_major_formatter(Percents())
     has_own_legend = coloured not in ("", row)
-    hues = keys_of(colours if has_own_legend else {}, marker="o", lw=2.5)
+    hues = keys_of(colours, marker="o", lw=2.5) if has_own_legend else []
     rows_are_numbers = row_names.str.fullmatch(r"[\d,]+").all()
     y = in_words(row) if rows_are_numbers else ""
     finish(figure, {in_words(hue): hues, "": _marks(frame)}, label, y)
-    extent = f"{label}: {range_of(frame, effect, [row, hue, panel], percent)}."
-    seen = f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}"
-    message = extent
-    if effect not in ("mean", "percent"):  # which are not compared with 0
-        by = row if rows_are_systems else hue or row
-        message = _beside_zero(frame, names_of(frame, by))
+    by = hue if hue and not rows_are_systems else row
+    extent = extent_of(label, frame, effect, [row, hue, panel], percent)
+    is_compared = effect not in ("mean", "percent")  # with 0
+    message = _beside_zero(frame, names_of(frame, by)) if is_compared else extent
     if "over" in frame:
         message += f" Intervals are over {drawn_over(frame['over'])}."
-    return captioned(figure, message, seen)
+    figure.say(message, f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}")
+    return figure
 
 
 def _height(part: DataFrame, row: Names, beside: Names) -> float:
@@ -101,22 +99,40 @@ def _draw(
     beside: Names,
     colour: pd.Series,
 ) -> None:
-    """Draw the effects of a panel, what is published and the intervals of claims."""
-    row_names, hue_names = names_of(part, row), names_of(part, beside)
-    rows, hues = list(row_names.unique()), list(hue_names.unique())
-    below = 0.7 * ((hue_names.map(hues.index) + 0.5) / len(hues) - 0.5)
-    y = row_names.map(rows.index) + below
-    inside = colour.mask(part["excluded"].eq(True), "white")
-    axis.hlines(y, part["low"], part["high"], color=colour, lw=2.5)
-    axis.hlines(y, part["claim_low"], part["claim_high"], color=colour, lw=0.9)
-    axis.scatter(part[effect], y, c=inside, ec=colour, s=36, zorder=3)
-    diamond = {"marker": "D", "s": 36, "fc": "none", "lw": 1.5, "zorder": 4}
-    axis.scatter(part["published"], y, ec=COLOURS["published"], **diamond)
-    axis.axvline(0, color="black", lw=0.8)
+    """Draw a panel: its rows from the top, and the hues of a row below each other."""
+    row_codes, rows = pd.factorize(names_of(part, row))
+    hue_codes, hues = pd.factorize(names_of(part, beside))
+    below = (hue_codes + 0.5) / len(hues) - 0.5
+    _draw_effects(axis, part, effect, row_codes + 0.7 * below, colour)
     if len(hues) > 1:
         for between in range(1, len(rows)):
             axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
     name_rows(axis, rows)
+
+
+def _draw_effects(
+    axis: Axes,
+    part: DataFrame,
+    effect: str,
+    y: np.ndarray,
+    colour: pd.Series,
+) -> None:
+    """Draw effects with their intervals, those of claims, and what is published."""
+    inside = colour.mask(part["excluded"].eq(True), "white")
+    axis.hlines(y, part["low"], part["high"], color=colour, lw=2.5)
+    axis.hlines(y, part["claim_low"], part["claim_high"], color=colour, lw=0.9)
+    axis.scatter(part[effect], y, c=inside, ec=colour, s=36, zorder=3)
+    axis.scatter(
+        part["published"],
+        y,
+        marker="D",
+        s=36,
+        fc="none",
+        ec=COLOURS["published"],
+        lw=1.5,
+        zorder=4,
+    )
+    axis.axvline(0, color="black", lw=0.8)
 
 
 def _marks(frame: DataFrame) -> list[Line2D]:
@@ -134,7 +150,9 @@ def _marks(frame: DataFrame) -> list[Line2D]:
 
 def _beside_zero(frame: DataFrame, names: pd.Series) -> str:
     """Return whose intervals do not include 0."""
-    sides = {"Intervals below 0": frame["high"] < 0, "Intervals above 0": frame["low"] > 0}
+    below = frame["high"] < 0
+    above = frame["low"] > 0
+    sides = {"Intervals below 0": below, "Intervals above 0": above}
     return counted(sides, names) or "Every interval includes 0."
 
 
@@ -143,5 +161,6 @@ def _inside(frame: DataFrame) -> str:
     n = frame["published"].notna().sum()
     if not n:
         return ""
-    n_inside = frame["published"].between(frame["low"], frame["high"]).sum()
+    is_inside = frame["published"].between(frame["low"], frame["high"])
+    n_inside = is_inside.sum()
     return f" {n_inside} of {n} published values (diamonds) lie inside the interval there."

@@ -1,22 +1,27 @@
 """Numbers in a grid."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
-from interextra.figures.looks import captioned, kind_of_figure
+from interextra.figures.looks import Drawing, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import Names, in_words, inches_of, range_of, wrapped
+from interextra.figures.words import Names, extent_of, in_words, inches_of, wrapped
 
-UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
+UNKNOWN: dict[str, Any] = {
+    "fc": "white",
+    "ec": "#BBBBBB",
+    "hatch": "///",
+    "lw": 0,
+    "label": "not computed",
+}
 CELL = 0.29  # inches, of the width of a cell at least
 
 
@@ -29,7 +34,7 @@ def heat(
     label: str,
     panel: Names = "",
     sure: str = "",
-) -> Figure:
+) -> Drawing:
     """Return numbers in a grid, one colour scale for all panels.
 
     Each panel has the columns that it has numbers of. Where rows and columns have the same names,
@@ -43,34 +48,33 @@ def heat(
     panel : a panel each.
     sure : a boolean column; only what is true has a colour.
     """
-    rows = frame[row].unique()
     framed = set(frame[row]) == set(frame[column])
-    panels = panels_of(frame, panel)
-    grids = []
-    for part in panels.values():
+    rows = frame[row].unique()
+    grids = {}
+    for title, part in panels_of(frame, panel).items():
         columns = rows if framed else part[column].unique()
         cells = part.set_index([row, column])
-        grids.append(_grid(cells, value, rows, columns, sure, framed))
-    largest = [grid.shades.abs().max(axis=None) for grid in grids]
-    limit = np.nanmax([1e-9, *largest])
-    names = [in_words(str(name)) for name in rows]
-    widths = [grid.numbers.shape[1] for grid in grids]
-    room = mpl.rcParams["figure.figsize"][0] - 0.3 - inches_of(names)
-    fitting = _fitting(panels, widths, room)
+        grids[title] = _grid(cells, value, rows, columns, sure, framed)
+    width = mpl.rcParams["figure.figsize"][0]
+    room = width - 0.3 - inches_of(_names(rows))
+    fitting = _fitting(grids, room)
+    widths = [grid.numbers.shape[1] for grid in grids.values()]
     height = 1 + 0.24 * len(rows)
-    figure, drawn = figure_of(panels, height, fitting, widths=widths, sharey=True)
-    for (axis, _), grid in zip(drawn, grids, strict=True):
+    figure, drawn = figure_of(grids, height, fitting, widths, sharey=True)
+    limit = _limit(grids.values())
+    for axis, grid in drawn:
         image = _draw(axis, grid, limit, framed)
-        axis.set_yticks(range(len(rows)), names)
+        if framed:
+            axis.set_xlabel(in_words(column))
     if framed:
-        _name_axes(figure, [axis for axis, _ in drawn], in_words(column), in_words(row))
+        figure.supylabel(in_words(row))
     _draw_scale(figure, image, label, room, fitting, framed)
-    has_unknown = any(grid.numbers.isna().any(axis=None) for grid in grids)
+    has_unknown = any(grid.numbers.isna().any(axis=None) for grid in grids.values())
     finish(figure, {"": _keys(framed, bool(sure), has_unknown)})
-    extent = range_of(frame, value, [row, column, panel])
-    seen = f"{label}, {in_words(row)} by {in_words(column)}: {extent}."
-    message = _below_others(grids) if framed else _beside_zero(frame, value, sure)
-    return captioned(figure, message, seen)
+    message = _below_others(grids.values()) if framed else _beside_zero(frame, value, sure)
+    what = f"{label}, {in_words(row)} by {in_words(column)}"
+    figure.say(message, extent_of(what, frame, value, [row, column, panel]))
+    return figure
 
 
 class _Grid(NamedTuple):
@@ -98,54 +102,46 @@ def _grid(
     return _Grid(numbers, shades, is_sure)
 
 
-def _name_axes(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:
-    """Write the names of the columns below each panel, and that of the rows beside all."""
-    for axis in axes:
-        axis.set_xlabel(x)
-    figure.supylabel(y)
-
-
-def _relative(grid: DataFrame) -> DataFrame:
+def _relative(numbers: DataFrame) -> DataFrame:
     """Return the relative difference of each cell from the mean of the others in its column."""
-    others = grid.mask(np.eye(len(grid), dtype=bool))
-    return grid / others.mean() - 1
+    others = numbers.mask(np.eye(len(numbers), dtype=bool))
+    return numbers / others.mean() - 1
 
 
-def _fitting(
-    panels: Mapping[str, object],
-    widths: Sequence[int],
-    room: float,
-) -> int:
+def _limit(grids: Iterable[_Grid]) -> float:
+    """Return what the darkest colours stand for, in all panels."""
+    largest = [grid.shades.abs().max(axis=None) for grid in grids]
+    return np.nanmax([1e-9, *largest])
+
+
+def _names(labels: Iterable) -> list[str]:
+    """Return the names of rows or columns as a reader says them."""
+    return [in_words(str(label)) for label in labels]
+
+
+def _fitting(grids: Mapping[str, _Grid], room: float) -> int:
     """Return how many panels stand side by side in so many inches."""
-    words = " ".join(panels).split()
+    n_columns = max(grid.numbers.shape[1] for grid in grids.values())
+    words = " ".join(grids).split()
     of_title = inches_of(["", *words]) + 0.1
-    return max(1, int(room // max(CELL * max(widths), of_title)))
+    return max(1, int(room // max(CELL * n_columns, of_title)))
 
 
-def _draw(
-    axis: Axes,
-    grid: _Grid,
-    limit: float,
-    framed: bool,
-) -> AxesImage:
-    """Draw a panel: colours, numbers, frames, and the names of its columns."""
-    colour = grid.shades.where(grid.is_sure).to_numpy(float)
-    image = axis.imshow(colour, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+def _draw(axis: Axes, grid: _Grid, limit: float, framed: bool) -> AxesImage:
+    """Draw a panel: colours, numbers, frames, and the names of its rows and columns."""
+    shades = grid.shades.where(grid.is_sure).to_numpy(float)
+    image = axis.imshow(shades, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
     for (i, j), number in np.ndenumerate(grid.numbers.to_numpy(float)):
         if np.isnan(number):
-            axis.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **UNKNOWN))
+            corner = (j - 0.5, i - 0.5)
+            axis.add_patch(Rectangle(corner, 1, 1, **UNKNOWN))
         else:
-            ink = _ink(colour[i, j], limit)
-            text = _short(number)
-            axis.text(j, i, text, color=ink, ha="center", va="center", fontsize=8)
+            ink = _ink(shades[i, j], limit)
+            axis.text(j, i, _short(number), color=ink, ha="center", va="center", fontsize=8)
         if framed and i == j:
-            axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, lw=1.6))
-    columns = [in_words(str(name)) for name in grid.numbers.columns]
-    tilt = {}
-    if max(map(len, columns)) > 3:
-        tilt = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    axis.set_xticks(range(len(columns)), columns, **tilt)
-    axis.grid(False)
+            corner = (j - 0.47, i - 0.47)
+            axis.add_patch(Rectangle(corner, 0.94, 0.94, fill=False, lw=1.6))
+    _name_cells(axis, _names(grid.numbers.index), _names(grid.numbers.columns))
     return image
 
 
@@ -160,11 +156,22 @@ def _short(number: float) -> str:
     """Return a number of a cell; of one below 1 two digits, without the 0 before them."""
     if abs(number) >= 1:
         return f"{number:.1f}"
-    return f"{round(number, 2) + 0.0:.2f}".replace("0.", ".", 1)
+    rounded = round(number, 2) + 0.0  # no -0
+    return f"{rounded:.2f}".replace("0.", ".", 1)
+
+
+def _name_cells(axis: Axes, rows: list[str], columns: list[str]) -> None:
+    """Write the names of rows and columns; long ones of columns aslant."""
+    tilt: dict[str, Any] = {}
+    if max(map(len, columns)) > 3:
+        tilt = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axis.set_xticks(range(len(columns)), columns, **tilt)
+    axis.set_yticks(range(len(rows)), rows)
+    axis.grid(False)
 
 
 def _draw_scale(
-    figure: Figure,
+    figure: Drawing,
     image: AxesImage,
     label: str,
     room: float,
@@ -172,18 +179,25 @@ def _draw_scale(
     framed: bool,
 ) -> None:
     """Draw the colour scale in a place that no panel has, or else below all."""
-    form = "{x:+.0%}" if framed else None
     if framed:
         label += ", relative to the models trained with it"
     spare = [axis for axis in figure.axes if not axis.axison]
+    place: dict[str, Any]
     if spare:
-        place = {"cax": spare[0].inset_axes([0.1, 0.8, 0.8, 0.08])}
-        n_ticks, width = 3, 0.6 * room / fitting
+        place = {"cax": spare[0].inset_axes((0.1, 0.8, 0.8, 0.08))}
+        n_ticks = 3
+        width = 0.6 * room / fitting
     else:
         place = {"ax": figure.axes, "aspect": 40}
-        n_ticks, width = 5, room
-    ticks = plt.MaxNLocator(n_ticks)
-    scale = figure.colorbar(image, orientation="horizontal", ticks=ticks, format=form, **place)
+        n_ticks = 5
+        width = room
+    scale = figure.colorbar(
+        image,
+        orientation="horizontal",
+        ticks=MaxNLocator(n_ticks),
+        format="{x:+.0%}" if framed else None,
+        **place,
+    )
     scale.set_label(wrapped(label, width))
 
 
@@ -199,16 +213,19 @@ def _keys(framed: bool, has_unsure: bool, has_unknown: bool) -> list[Patch]:
     return keys
 
 
-def _below_others(grids: Sequence[_Grid]) -> str:
+def _below_others(grids: Iterable[_Grid]) -> str:
     """Return how many framed cells lie below the others in their column."""
-    n_below = sum((np.diag(grid.shades) < 0).sum() for grid in grids)
-    n = sum(len(grid.numbers) for grid in grids)
+    relative = np.concatenate([np.diag(grid.shades) for grid in grids])
+    n_below = (relative < 0).sum()
+    n = len(relative)
     return f"{n_below} of {n} framed cells lie below the mean of the others in their column."
 
 
 def _beside_zero(frame: DataFrame, value: str, sure: str) -> str:
     """Return how many cells are coloured as above and as below 0."""
     is_known = frame[value].notna()
-    is_above = frame.loc[frame[sure] if sure else is_known, value] > 0
-    n_above, n_below = sum(is_above), sum(~is_above)
+    is_coloured = frame[sure] if sure else is_known
+    is_above = frame.loc[is_coloured, value] > 0
+    n_above = is_above.sum()
+    n_below = len(is_above) - n_above
     return f"{n_above} of {is_known.sum()} coloured as above 0, {n_below} as below."

@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from interextra.figures.looks import INK, captioned, colours_of, keys_of, kind_of_figure
+from interextra.figures.looks import INK, Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import Names, counted, in_words, names_of, range_of
+from interextra.figures.words import Names, counted, extent_of, in_words, names_of
 
 
 @kind_of_figure
@@ -16,11 +15,11 @@ def curves(
     frame: DataFrame,
     x: str,
     y: str,
-    hue: str,
+    hue: Names,
     label: str,
     panel: Names = "",
     percent: bool = False,
-) -> Figure:
+) -> Drawing:
     """Return lines over a number, a colour a hue.
 
     Parameters
@@ -33,33 +32,43 @@ def curves(
     """
     panels = panels_of(frame, panel)
     colours = colours_of(frame, hue)
-    has_bars = "low" in frame
-    apart = 0.02 * np.ptp(frame[x]) if has_bars else 0
+    asides = _asides(frame, x, list(colours))
     figure, drawn = figure_of(panels, 1.7, 3, sharex=True, sharey=True)
-    names, rises = [], []
-    middle = (len(colours) - 1) / 2
-    places = {name: apart * (place - middle) for place, name in enumerate(colours)}
+    rises = []
     for axis, part in drawn:
         for name, points in part.groupby(names_of(part, hue), sort=False):
             line = points.sort_values(x)
-            _draw_line(axis, line[x] + places[name], line, y, colours[name])
-            names.append(name)
-            rises.append(line[y].iloc[-1] - line[y].iloc[0])
-        axis.locator_params(axis="x", integer=pd.api.types.is_integer_dtype(frame[x]))
-    if has_bars and frame[y].notna().any():
-        drawn[0][0].set_ylim(*_limits(frame, y))
+            _draw_line(axis, line, line[x] + asides[name], y, colours[name])
+            values = line[y].tolist()
+            rises.append((name, values[-1] - values[0]))
+        has_whole_numbers = pd.api.types.is_integer_dtype(frame[x])
+        axis.locator_params(axis="x", integer=has_whole_numbers)
+    if "low" in frame and frame[y].notna().any():
+        figure.axes[0].set_ylim(_limits(frame, y))  # and so of all panels
+    hues = keys_of(colours, marker="o", ms=4, lw=2)
     level = keys_of({"published": INK}, ls=":") if "published" in frame else []
-    legends = {in_words(hue): keys_of(colours, marker="o", ms=4, lw=2), "": level}
-    finish(figure, legends, in_words(x), label, percent)
-    message = _rising(pd.Series(rises), pd.Series(names), in_words(x), in_words(hue))
-    extent = range_of(frame, y, [hue, x, panel], percent)
-    return captioned(figure, message, f"Lines of {label} over {in_words(x)}: {extent}.")
+    finish(figure, {in_words(hue): hues, "": level}, in_words(x), label, percent)
+    lines = DataFrame(rises, columns=["name", "rise"])
+    what = f"Lines of {label} over {in_words(x)}"
+    seen = extent_of(what, frame, y, [hue, x, panel], percent)
+    figure.say(_rising(lines, in_words(x), in_words(hue)), seen)
+    return figure
+
+
+def _asides(frame: DataFrame, x: str, names: list[str]) -> dict[str, float]:
+    """Return how far aside each line stands, so that bars of intervals can be told apart."""
+    if "low" not in frame:
+        return dict.fromkeys(names, 0)
+    middle = (len(names) - 1) / 2
+    places = np.arange(len(names)) - middle
+    asides = 0.02 * np.ptp(frame[x]) * places
+    return dict(zip(names, asides, strict=True))
 
 
 def _draw_line(
     axis: Axes,
-    x: pd.Series,
     line: DataFrame,
+    x: pd.Series,
     y: str,
     colour: str,
 ) -> None:
@@ -74,14 +83,20 @@ def _draw_line(
 def _limits(frame: DataFrame, y: str) -> tuple[float, float]:
     """Return the ends of the y-axis; wide intervals are cut, so that lines can be told apart."""
     room = 1.2 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
-    low = np.fmax(frame["low"].min(), frame[y].min() - room)
-    high = np.fmin(frame["high"].max(), frame[y].max() + room)
+    lowest = frame[y].min() - room
+    highest = frame[y].max() + room
+    low = np.fmax(frame["low"].min(), lowest)
+    high = np.fmin(frame["high"].max(), highest)
     return low - 0.1 * room, high + 0.1 * room
 
 
-def _rising(rises: pd.Series, names: pd.Series, x: str, hue: str) -> str:
+def _rising(lines: DataFrame, x: str, hue: str) -> str:
     """Return which lines end higher than they begin, and which lower."""
+    names = lines["name"]
     if names.str.isdigit().all():
         names = f"{hue} " + names
-    sides = {f"Lines that end higher than they begin, over {x}": rises > 0, "Lower": rises < 0}
+    sides = {
+        f"Lines that end higher than they begin, over {x}": lines["rise"] > 0,
+        "Lower": lines["rise"] < 0,
+    }
     return counted(sides, names, " panels")

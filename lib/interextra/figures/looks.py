@@ -3,7 +3,8 @@
 import functools
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
@@ -18,6 +19,7 @@ from interextra.models.architectures import architectures
 INK = "#333333"  # where colour says nothing
 WIDTH = 5  # inches, of a page (480 pixels)
 COLUMN = 3.33  # inches, of a column in print (ACM)
+SYSTEMS = {module.LABEL: module.COLOUR for module in architectures().values()}
 # Colour-blind safe: Okabe and Ito, and three of Tol's
 COLOURS = {
     "interpolation": "#E69F00",
@@ -26,9 +28,8 @@ COLOURS = {
     "published": "#CC79A7",
     "median": "#D55E00",
     "": INK,
+    **SYSTEMS,
 }
-COLOURS |= {module.LABEL: module.COLOUR for module in architectures().values()}
-SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = [
     "#56B4E9",
     "#E69F00",
@@ -41,17 +42,34 @@ OTHERS = [
     "#332288",
     "#999933",
 ]
+Arguments = ParamSpec("Arguments")
+
+
+class Drawing(Figure):
+    """A figure with its texts, which draws itself again at the width of a column in print."""
+
+    caption: str  # the message
+    alt: str  # what is seen
+    column: Callable[[], "Drawing"]
+
+    def say(self, message: str, seen: str) -> None:
+        """Set the caption and what is seen, both without where an axis points to."""
+        arrows = r"← [\w ]+?   |   [\w ]+ →"
+        self.caption = re.sub(arrows, "", message)
+        self.alt = re.sub(arrows, "", seen)
 
 
 def style() -> None:
     """Set the kit's look, as `ix.start` does."""
-    titles = ("axes.titlesize", "axes.labelsize", "figure.labelsize", "legend.title_fontsize")
-    mpl.rcParams.update(dict.fromkeys(titles, "medium"))
     mpl.rcParams.update(
         {
             "figure.figsize": (WIDTH, 3),
             "savefig.dpi": 200,
             "font.size": 9,
+            "figure.labelsize": "medium",
+            "axes.titlesize": "medium",
+            "axes.labelsize": "medium",
+            "legend.title_fontsize": "medium",
             "axes.axisbelow": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -65,11 +83,11 @@ def style() -> None:
     )
 
 
-def kind_of_figure(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+def kind_of_figure(draw: Callable[Arguments, Drawing]) -> Callable[Arguments, Drawing]:
     """Let a figure draw itself again, at the width of a column in print."""
 
     @functools.wraps(draw)
-    def _drawn(*args: object, **options: object) -> Figure:
+    def _drawn(*args: Arguments.args, **options: Arguments.kwargs) -> Drawing:
         narrow = mpl.rc_context({"figure.figsize": (COLUMN, 3), "font.size": 8})
         figure = draw(*args, **options)
         figure.column = narrow(functools.partial(draw, *args, **options))
@@ -78,12 +96,9 @@ def kind_of_figure(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     return _drawn
 
 
-def captioned(figure: Figure, message: str, seen: str) -> Figure:
-    """Return the figure with its caption and what is seen, without where an axis points to."""
-    arrows = r"← [\w ]+?   |   [\w ]+ →"
-    figure.caption = re.sub(arrows, "", message)
-    figure.alt = re.sub(arrows, "", seen)
-    return figure
+def has_systems(names: Iterable[str]) -> bool:
+    """Return whether systems with a colour of their own are among the names."""
+    return not SYSTEMS.keys().isdisjoint(names)
 
 
 def colours_of(frame: DataFrame, hue: Names) -> dict[str, str]:
@@ -93,14 +108,14 @@ def colours_of(frame: DataFrame, hue: Names) -> dict[str, str]:
     """
     if hue in list(frame) and pd.api.types.is_numeric_dtype(frame[hue]):
         numbers = names_of(frame.sort_values(hue), hue).unique()
-        return dict(zip(numbers, blues(len(numbers), 0.45)[::-1], strict=True))
+        light_to_dark = reversed(blues(len(numbers), 0.45))
+        return dict(zip(numbers, light_to_dark, strict=True))
     names = list(names_of(frame, hue).unique())
-    shown = [*names, "published"]
-    reserved = COLOURS if SYSTEMS.intersection(names) else shown
-    reserved_colours = {COLOURS.get(name) for name in reserved}
-    shown_colours = {COLOURS.get(name) for name in shown}
-    free = [colour for colour in OTHERS if colour not in shown_colours]
-    free.sort(key=lambda colour: colour in reserved_colours)  # of systems not here: last
+    used = {COLOURS.get(name) for name in [*names, "published"]}
+    free = [colour for colour in OTHERS if colour not in used]
+    if has_systems(names):
+        own = COLOURS.values()
+        free.sort(key=lambda colour: colour in own)  # of systems that are not here: last
     left = itertools.cycle(free)
     return {name: COLOURS.get(name) or next(left) for name in names}
 
@@ -111,9 +126,10 @@ def blues(n: int, lightest: float) -> list[str]:
     return [mpl.colors.to_hex(shade) for shade in shades]
 
 
-def keys_of(colours: dict[str, str], **look: object) -> list[Line2D]:
+def keys_of(colours: dict[str, str], **look: Any) -> list[Line2D]:
     """Return the keys of a legend, one a name."""
     keys = []
     for name, colour in colours.items():
-        keys.append(Line2D([], [], color=colour, label=in_words(name), **look))
+        key = Line2D([], [], color=colour, label=in_words(name), **look)
+        keys.append(key)
     return keys

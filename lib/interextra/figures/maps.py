@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from interextra.figures.looks import captioned, colours_of, keys_of, kind_of_figure
+from interextra.figures.looks import Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish
 
 
@@ -16,25 +15,28 @@ def scatter_map(
     vectors: dict[str, np.ndarray],
     group: Sequence[str],
     title: str,
-) -> Figure:
+) -> Drawing:
     """Return vectors float[n, d] in a plane by t-SNE, a panel a name, a colour a group.
 
     `title` says what the groups are.
     """
-    groups = np.asarray(group, dtype=object)
-    sizes = pd.Series(groups).value_counts(sort=False)
+    groups = pd.Series(list(group), dtype=object)
     colours = colours_of(DataFrame({"group": groups}), "group")
     figure, drawn = figure_of(vectors, 1.7, 2)
-    for axis, every in drawn:
-        points = _in_plane(every)
-        axis.scatter(*points.T, c=[colours[name] for name in groups], s=16, lw=0)
+    for axis, of_panel in drawn:
+        x, y = _in_plane(of_panel).T
+        axis.scatter(x, y, c=groups.map(colours), s=16, lw=0)
         axis.set(xticks=[], yticks=[])
+    sizes = groups.value_counts(sort=False)
     counted = {}
     for name, colour in colours.items():
         counted[f"{name}\u00a0({sizes[name]:,})"] = colour  # in one line with its end
-    finish(figure, {title: keys_of(counted, marker="o", lw=0, ms=5)})
+    keys = keys_of(counted, marker="o", lw=0, ms=5)
+    finish(figure, {title: keys})
+    panels = "; ".join(vectors)
     seen = f"Map by t-SNE of {len(groups)} vectors: {'; '.join(counted)}."
-    return captioned(figure, f"{'; '.join(vectors)}.", seen)
+    figure.say(f"{panels}.", seen)
+    return figure
 
 
 def _in_plane(vectors: np.ndarray) -> np.ndarray:

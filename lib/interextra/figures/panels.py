@@ -1,21 +1,25 @@
 """Panels of a figure, their axes and legends."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.ticker import Formatter
 from pandas import DataFrame
 
-from interextra.figures.looks import WIDTH
+from interextra.figures.looks import WIDTH, Drawing
 from interextra.figures.words import NAME, Names, in_words, inches_of, names_of, wrapped
 from interextra.store.errors import InputError
 
 KEY = 0.55  # inches of a legend's key and its margins
+Content = TypeVar("Content")  # of a panel
 
 
 def panels_of(frame: DataFrame, columns: Names) -> dict[str, DataFrame]:
@@ -24,61 +28,71 @@ def panels_of(frame: DataFrame, columns: Names) -> dict[str, DataFrame]:
         raise InputError(
             "nothing to draw: the table has no rows; draw it only where there are some"
         )
-    return dict(list(frame.groupby(names_of(frame, columns), sort=False)))
+    titles = names_of(frame, columns)
+    return dict(list(frame.groupby(titles, sort=False)))
 
 
 def figure_of(
-    panels: Mapping[str, object],
+    panels: Mapping[str, Content],
     height: float | list[float],
     most: int = 1,
-    row: Names = "",
     widths: Sequence[float] = (),
-    **shared: bool,
-) -> tuple[Figure, list[tuple[Axes, object]]]:
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Drawing, list[tuple[Axes, Content]]]:
     """Return a figure and its panels, each with its content.
 
     Parameters
     ----------
     panels : title → content.
     height : inches, of each panel or of all.
-    most : so many side by side on a page; one, if their values of `row` differ.
-    row : the column of the names on the y-axis.
+    most : so many side by side on a page.
     widths : of the panels relative to each other; they count where all are in one line, and then
         `most` is not of a page, but of this figure.
-    shared : sharex, sharey.
+    sharex, sharey : whether panels have the same axis.
     """
     width = mpl.rcParams["figure.figsize"][0]
     n = len(panels)
-    if row:
-        rows = {tuple(names_of(part, row).unique()) for part in panels.values()}
-        shared["sharey"] = len(rows) == 1
-        most = most if shared["sharey"] else 1
-    if not len(widths):
+    if not widths:
         most = max(1, round(most * width / WIDTH))
-    n_lines = -(-n // most)
-    n_columns = -(-n // n_lines)
+    n_lines = math.ceil(n / most)
+    n_columns = math.ceil(n / n_lines)
     ratios = widths if len(widths) == n_columns else [1] * n_columns
-    heights = np.maximum.reduceat(np.full(n, height), range(0, n, n_columns)).tolist()  # of lines
-    figure, axes = plt.subplots(
+    first_of_lines = range(0, n, n_columns)
+    heights = np.maximum.reduceat(np.full(n, height), first_of_lines).tolist()
+    size = (width, sum(heights) + 0.4)
+    created = plt.figure(figsize=size, layout="constrained", FigureClass=Drawing)
+    figure = cast(Drawing, created)  # the stubs of pyplot do not follow FigureClass
+    plt.close(figure)  # shown once, by the last expression of the notebook's cell
+    grid = figure.subplots(
         n_lines,
         n_columns,
-        figsize=(width, sum(heights) + 0.4),
-        layout="constrained",
         squeeze=False,
         height_ratios=heights,
         width_ratios=ratios,
-        **shared,
+        sharex=sharex,
+        sharey=sharey,
     )
-    plt.close(figure)  # shown once, by the last expression of the notebook's cell
-    for axis in axes.flat[n:]:
+    axes = grid.ravel()
+    for axis in axes[n:]:
         axis.axis("off")
-    for axis in axes.flat[n - n_columns : n]:  # those with no axes below them
+    for axis in axes[n - n_columns : n]:  # those with no axes below them
         axis.tick_params(labelbottom=True)
     n_ticks = max(2, round(1.6 * (width - 1) / n_columns))
-    for axis, title, share in zip(axes.flat, panels, itertools.cycle(ratios), strict=False):
+    for axis, title, share in zip(axes, panels, itertools.cycle(ratios), strict=False):
         inches = width * share / sum(ratios)
         _label(axis, wrapped(in_words(title), 0.75 * inches), n_ticks)
-    return figure, list(zip(axes.flat, panels.values(), strict=False))
+    return figure, list(zip(axes, panels.values(), strict=False))
+
+
+def figure_of_rows(
+    panels: Mapping[str, DataFrame], heights: list[float], row: Names
+) -> tuple[Drawing, list[tuple[Axes, DataFrame]]]:
+    """Return a figure of panels with named rows: below each other, where their rows differ."""
+    rows = {tuple(names_of(part, row).unique()) for part in panels.values()}
+    if len(rows) > 1:
+        return figure_of(panels, heights, sharex=True)
+    return figure_of(panels, heights, 3, sharex=True, sharey=True)
 
 
 def _label(axis: Axes, title: str, n_ticks: int) -> None:
@@ -88,26 +102,25 @@ def _label(axis: Axes, title: str, n_ticks: int) -> None:
     axis.tick_params(labelsize=mpl.rcParams["font.size"])
 
 
-class Percents(mpl.ticker.Formatter):
+class Percents(Formatter):
     """Fractions as percentages, all with the digits that their steps need."""
 
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """Return one tick with as many digits as the steps of all ticks need."""
-        ticks = [] if self.axis is None else self.axis.get_majorticklocs()
-        percents = 100 * np.asarray([*ticks, x])
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Return the ticks as text, without a minus before 0."""
+        percents = 100 * np.asarray(values)
         digits = 2
         for fewer in (1, 0):
             if np.allclose(percents, percents.round(fewer), rtol=0, atol=1e-6):
                 digits = fewer
-        value = round(100 * x, digits) + 0.0  # no -0
-        return self.fix_minus(f"{value:.{digits}f}%")
+        rounded = [round(percent, digits) + 0.0 for percent in percents.tolist()]  # no -0
+        return [self.fix_minus(f"{percent:.{digits}f}%") for percent in rounded]
 
 
 def name_rows(axis: Axes, rows: Sequence[str], top: float = -0.5) -> None:
     """Write names at the rows 0, 1, … from the top, without lines across."""
     labels = [wrapped(in_words(row), NAME) for row in rows]
     axis.set_yticks(range(len(rows)), labels)
-    axis.set(ylim=(len(rows) - 0.5, top))
+    axis.set_ylim(len(rows) - 0.5, top)
     axis.grid(False, axis="y")
 
 
@@ -119,8 +132,8 @@ def distance_of(rows: Sequence[str]) -> float:
 
 
 def finish(
-    figure: Figure,
-    variables: Mapping[str, list],
+    figure: Drawing,
+    legends: Mapping[str, Sequence[Artist]],
     x: str = "",
     y: str = "",
     percent: bool = False,
@@ -129,7 +142,7 @@ def finish(
 
     Parameters
     ----------
-    variables : title → keys, of a legend each.
+    legends : title → keys.
     x, y : names of the axes.
     percent : y are fractions.
     """
@@ -141,7 +154,7 @@ def finish(
     if x:
         figure.supxlabel(wrapped(x, figure.get_figwidth()))
         figure.supylabel(wrapped(y, figure.get_figheight()), ma="center")
-    legends = {title: keys for title, keys in variables.items() if keys}
+    legends = {title: keys for title, keys in legends.items() if keys}
     spare = [axis for axis in figure.axes if not axis.axison and not axis.child_axes]
     if len(legends) == 1 and spare:
         [keys] = legends.values()
@@ -151,15 +164,15 @@ def finish(
     _stack(figure, [_legend(figure, title, keys) for title, keys in legends.items()])
 
 
-def _legend(figure: Figure, title: str, keys: list) -> Legend:
+def _legend(figure: Drawing, title: str, keys: Sequence[Artist]) -> Legend:
     """Return a legend of the figure, in as many columns as fit."""
     width = figure.get_figwidth()
     lines = _fit(keys, width)
-    fitting = max(1, int(width // (inches_of(lines) + KEY)))
+    fitting = int(width // (inches_of(lines) + KEY))
     return figure.legend(
         handles=keys,
         title=title,
-        ncols=min(len(keys), fitting),
+        ncols=min(len(keys), max(1, fitting)),
         loc="upper center",
         borderaxespad=0,
         borderpad=0.3,
@@ -167,21 +180,22 @@ def _legend(figure: Figure, title: str, keys: list) -> Legend:
     )
 
 
-def _fit(keys: list, inches: float) -> list[str]:
+def _fit(keys: Sequence[Artist], inches: float) -> list[str]:
     """Wrap what keys of a legend say to this width; return its lines."""
     lines = []
     for key in keys:
-        key.set_label(wrapped(str(key.get_label()), inches - KEY))
-        lines += key.get_label().split("\n")
+        label = wrapped(str(key.get_label()), inches - KEY)
+        key.set_label(label)
+        lines += label.split("\n")
     return lines
 
 
-def _stack(figure: Figure, legends: Sequence[Legend]) -> None:
+def _stack(figure: Drawing, legends: Sequence[Legend]) -> None:
     """Put the legends below each other above the panels, for which the figure grows."""
     height = figure.get_figheight()
     heights = [legend.get_window_extent().height / figure.dpi for legend in legends]
-    figure.set_figheight(height + sum(heights))
-    total = figure.get_figheight()
+    total = height + sum(heights)
+    figure.set_figheight(total)
     for legend, above in zip(legends, np.cumsum([0, *heights]), strict=False):
         legend.set_bbox_to_anchor((0.5, 1 - above / total))
-    figure.get_layout_engine().set(rect=(0, 0, 1, height / total))
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, height / total))

@@ -2,21 +2,15 @@
 
 import itertools
 
-import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from pandas import DataFrame
+from matplotlib.lines import Line2D
+from pandas import DataFrame, Series
 
-from interextra.figures.looks import (
-    COLOURS,
-    INK,
-    captioned,
-    colours_of,
-    keys_of,
-    kind_of_figure,
-)
+from interextra.figures.looks import COLOURS, INK, Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import in_words, names_of, range_of
+from interextra.figures.words import Names, extent_of, in_words, names_of
+
+GREY = COLOURS["random"]  # of the system that is not among the points
 
 
 @kind_of_figure
@@ -24,43 +18,48 @@ def scatter(
     frame: DataFrame,
     x: str,
     y: str,
-    hue: str,
+    hue: Names,
     marker: str,
     label: str,
-    panel: str,
+    panel: Names,
     percent: bool,
-    beside: tuple = (),
-) -> Figure:
+    beside: tuple[str, float, float] | None = None,
+) -> Drawing:
     """Return numbers over others as points.
 
     `beside`: a system that is not among them, with its x and y, as grey lines.
     """
     colours = colours_of(frame, hue)
-    shapes = dict(zip(frame[marker].unique(), itertools.cycle("osD^vPX*"), strict=False))
-    figure, drawn = figure_of(panels_of(frame, panel), 2.2, 3, sharex=True, sharey=True)
+    values = frame[marker].unique()
+    shapes = dict(zip(values, itertools.cycle("osD^vPX*"), strict=False))
+    panels = panels_of(frame, panel)
+    figure, drawn = figure_of(panels, 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
         known = part.dropna(subset=[x, y])
-        for (name, value), points in known.groupby([names_of(part, hue), marker], sort=False):
+        groups = known.groupby([names_of(known, hue), marker], sort=False)
+        for (name, value), points in groups:
             _draw_points(axis, points[x], points[y], colours[name], shapes[value])
-        if beside:
-            axis.axvline(beside[1], color=COLOURS["random"], ls="--", lw=1.2)
-            axis.axhline(beside[2], color=COLOURS["random"], ls="--", lw=1.2)
-    points = []
-    for name, shape in shapes.items():
-        points += keys_of({name: "#777777"}, marker=shape, lw=0)
-    level = keys_of(dict.fromkeys(beside[:1], COLOURS["random"]), ls="--")
-    legends = {in_words(hue): keys_of(colours, lw=4), in_words(marker): points, "": level}
+    what = f"{label}, {len(frame)} points over {in_words(x)}"
+    seen = extent_of(what, frame, y, [hue, marker, panel], percent)
+    message = seen
+    level = []
+    if beside:
+        message = _beside(figure, frame[x], frame[y], *beside)
+        level = keys_of({beside[0]: GREY}, ls="--")
+    legends = {
+        in_words(hue): keys_of(colours, lw=4),
+        in_words(marker): _keys_of_shapes(shapes),
+        "": level,
+    }
     finish(figure, legends, in_words(x), label, percent)
-    extent = range_of(frame, y, [hue, marker, panel], percent)
-    seen = f"{label}, {len(frame)} points over {in_words(x)}: {extent}."
-    message = _beside(frame[x], frame[y], *beside) if beside else seen
-    return captioned(figure, message, seen)
+    figure.say(message, seen)
+    return figure
 
 
 def _draw_points(
     axis: Axes,
-    x: pd.Series,
-    y: pd.Series,
+    x: Series,
+    y: Series,
     colour: str,
     shape: str,
 ) -> None:
@@ -69,14 +68,28 @@ def _draw_points(
     axis.scatter(x, y, color=colour, marker=shape, s=size, ec=INK, lw=0.5)
 
 
+def _keys_of_shapes(shapes: dict[str, str]) -> list[Line2D]:
+    """Return the keys of the shapes, one a name."""
+    keys = []
+    for name, shape in shapes.items():
+        keys += keys_of({name: "#777777"}, marker=shape, lw=0)
+    return keys
+
+
 def _beside(
-    x: pd.Series,
-    y: pd.Series,
+    figure: Drawing,
+    x: Series,
+    y: Series,
     system: str,
     system_x: float,
     system_y: float,
 ) -> str:
-    """Return how many points lie right of a system, and above it."""
+    """Draw a system as lines, and return how many points lie right of it, and above it."""
+    for axis in figure.axes:
+        if axis.axison:
+            axis.axvline(system_x, color=GREY, ls="--", lw=1.2)
+            axis.axhline(system_y, color=GREY, ls="--", lw=1.2)
     n_right = (x > system_x).sum()
     n_above = (y > system_y).sum()
-    return f"Of {len(x)} points {n_right} lie right of {system} and {n_above} above it."
+    n = len(x)
+    return f"Of {n} points {n_right} lie right of {system} and {n_above} above it."

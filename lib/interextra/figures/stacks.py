@@ -1,38 +1,51 @@
 """Percents as lying bars."""
 
-import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from pandas import DataFrame
 
-from interextra.figures.looks import INK, blues, captioned, keys_of, kind_of_figure
-from interextra.figures.panels import figure_of, finish, name_rows
-from interextra.figures.words import Names, in_words, names_of, range_of
+from interextra.figures.looks import INK, Drawing, blues, keys_of, kind_of_figure
+from interextra.figures.panels import figure_of, finish, name_rows, panels_of
+from interextra.figures.words import Names, extent_of, in_words, names_of
 
 LEAST = 8  # percent, of a bar that is wide enough for its number
 
 
 @kind_of_figure
-def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figure:
+def bars(frame: DataFrame, row: Names, value: str, hue: Names, label: str) -> Drawing:
     """Return percents as lying bars, the hues of a row stacked, from dark to light."""
-    rows = list(names_of(frame, row).unique())
-    hue_names = names_of(frame, hue)
-    hues = list(map(str, frame[hue].unique()))
+    panels = panels_of(frame, "")
+    shares = _shares(frame, row, value, hue)
+    hues = shares.columns
     colours = dict(zip(hues, blues(len(hues), 0.35), strict=True))
-    left = np.zeros(len(rows))
-    figure, [(axis, _)] = figure_of({"": frame}, 0.3 + 0.32 * len(rows))
+    height = 0.3 + 0.32 * len(shares)
+    figure, [(axis, _)] = figure_of(panels, height)
+    _draw(axis, shares, colours)
+    keys = keys_of(colours, marker="s", lw=0)
+    finish(figure, {in_words(hue): keys}, label)
+    first = frame[names_of(frame, hue) == hues[0]]
+    message = extent_of(f"Share of {hues[0]}", first, value, [row])
+    seen = extent_of(f"Stacked bars of {label}", frame, value, [row, hue])
+    figure.say(message, seen)
+    return figure
+
+
+def _draw(axis: Axes, shares: DataFrame, colours: dict[str, str]) -> None:
+    """Draw a bar of each row and hue, with its number where there is room."""
+    left = shares.cumsum(axis=1).shift(axis=1, fill_value=0)
     for place, (name, colour) in enumerate(colours.items()):
-        part = frame[hue_names == name]
-        values = part.set_index(names_of(part, row))[value]
-        values = values.reindex(rows).fillna(0).to_numpy()
-        drawn = axis.barh(range(len(rows)), values, left=left, color=colour)
-        texts = [f"{number:.0f}" if number >= LEAST else "" for number in values]
-        ink = "white" if place < len(hues) / 2 else INK
-        axis.bar_label(drawn, texts, label_type="center", fontsize=8, color=ink)
-        left += values
+        share = shares[name]
+        drawn = axis.barh(range(len(share)), share, left=left[name], color=colour)
+        ink = "white" if place < len(colours) / 2 else INK
+        numbers = [f"{percent:.0f}" if percent >= LEAST else "" for percent in share]
+        axis.bar_label(drawn, numbers, label_type="center", fontsize=8, color=ink)
     axis.set_xlim(0, 100)
-    name_rows(axis, rows)
-    finish(figure, {in_words(hue): keys_of(colours, marker="s", lw=0)}, label)
-    first = frame[hue_names == hues[0]]
-    message = f"Share of {hues[0]}: {range_of(first, value, [row])}."
-    seen = f"Stacked bars of {label}: {range_of(frame, value, [row, hue])}."
-    return captioned(figure, message, seen)
+    name_rows(axis, shares.index)
+
+
+def _shares(frame: DataFrame, row: Names, value: str, hue: Names) -> DataFrame:
+    """Return the values, row × hue in the order of the frame, 0 where there is none."""
+    row_names = names_of(frame, row)
+    hue_names = names_of(frame, hue)
+    shares = frame.set_index([row_names, hue_names])[value].unstack()
+    shares = shares.reindex(index=row_names.unique(), columns=hue_names.unique())
+    return shares.fillna(0)

@@ -29,17 +29,19 @@ def in_words(name: Names) -> str:
         return ""
     if name in WORDS:
         return WORDS[name]
-    return re.sub(r"^C(\d+)$", r"topic \1", name.replace("_", " "))
+    spaced = name.replace("_", " ")
+    return re.sub(r"^C(\d+)$", r"topic \1", spaced)
 
 
 def names_of(frame: DataFrame, columns: Names) -> pd.Series:
     """Return the values of a column, or of several joined, as text a row; of no column no text."""
+    if not columns:
+        return pd.Series("", frame.index, object)
     if isinstance(columns, str):
         columns = [columns]
-    texts = [[_text(value) for value in frame[name].tolist()] for name in columns if name]
-    if not texts:
-        return pd.Series("", frame.index, object)
-    return pd.Series([", ".join(row) for row in zip(*texts, strict=True)], frame.index, object)
+    texts = [map(_text, frame[column].tolist()) for column in columns]
+    joined = [", ".join(row) for row in zip(*texts, strict=True)]
+    return pd.Series(joined, frame.index, object)
 
 
 def _text(value: object) -> str:
@@ -49,40 +51,40 @@ def _text(value: object) -> str:
 
 def inches_of(texts: Sequence[str]) -> float:
     """Return about how wide the longest of these texts is."""
-    return max(map(len, texts)) * 0.58 * mpl.rcParams["font.size"] / 72
+    ems = max(map(len, texts)) * 0.58
+    return ems * mpl.rcParams["font.size"] / 72
 
 
 def wrapped(text: str, inches: float) -> str:
     """Return a text in lines of at most this width."""
-    return textwrap.fill(text, max(8, int(inches / inches_of("x"))))
+    n_letters = int(inches / inches_of("x"))
+    return textwrap.fill(text, max(8, n_letters))
 
 
-def counted(
-    sides: dict[str, pd.Series],
-    names: pd.Series,
-    what: str = "",
-) -> str:
+def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> str:
     """Return who is on which side, and how often of how many (`what` is counted)."""
     sentences = []
     for side, is_on_side in sides.items():
         parts = []
-        groups = is_on_side.groupby(names, sort=False)
-        for name, n, size in groups.agg(["sum", "size"]).itertuples():
+        counts = is_on_side.groupby(names, sort=False).agg(["sum", "size"])
+        for name, n, size in counts.itertuples():
             if n > 0:
                 often = f" ({n} of {size}{what})" if size > 1 else ""
                 parts.append(in_words(name) + often)
         if parts:
-            sentences.append(f"{side}: {'; '.join(parts)}.")
+            listed = "; ".join(parts)
+            sentences.append(f"{side}: {listed}.")
     return " ".join(sentences)
 
 
-def range_of(
+def extent_of(
+    what: str,
     frame: DataFrame,
     value: str,
     columns: Sequence[Names],
     percent: bool = False,
 ) -> str:
-    """Return the smallest and the largest value in words, each with the names of its row.
+    """Return a sentence: what, its smallest and largest value, each with the names of its row.
 
     All values, where there are but a few.
     """
@@ -92,11 +94,14 @@ def range_of(
         ends = [shown[value].argmin(), shown[value].argmax()]
         shown = shown.iloc[ends]
     form = ".1%" if percent else ".3g"
-    names = [names_of(shown.round(2), column).map(in_words) for column in columns]
+    rounded = shown.round(2)
+    names = [names_of(rounded, column).map(in_words) for column in columns]
     texts = []
     for number, *row in zip(shown[value], *names, strict=True):
         distinct = dict.fromkeys(filter(None, row))
-        texts.append(f"{number:{form}} ({', '.join(distinct)})")
+        place = ", ".join(distinct)
+        texts.append(f"{number:{form}} ({place})")
     if has_many:
-        return f"from {texts[0]} to {texts[1]}"
-    return ", ".join(texts) or "none of them defined"
+        return f"{what}: from {texts[0]} to {texts[1]}."
+    listed = ", ".join(texts) or "none of them defined"
+    return f"{what}: {listed}."

@@ -167,19 +167,20 @@ def _tidy(design: pd.DataFrame, measured: list[tuple[_Ranked, pd.DataFrame]]) ->
             units[split] = entity_units(of_split)
         piece = table.rename_axis("query_id").melt(var_name="measure", ignore_index=False)
         piece = piece.reset_index()
-        unit = units[split].loc[piece["query_id"]]
-        piece = piece.assign(unit=unit.to_numpy(), test_set=ranked.test_set)
-        pieces.append(piece.assign(row=ranked.row))
+        piece["unit"] = units[split].loc[piece["query_id"]].to_numpy()
+        pieces.append(piece.assign(test_set=ranked.test_set, row=ranked.row))
     tidy = pd.concat(pieces, ignore_index=True)
-    cells = [name for name in design if _has_cells(design[name])]
-    labels = design.drop(columns=["run", "skip_own", *cells], errors="ignore")
-    labels = labels.iloc[tidy["row"]].reset_index(drop=True)
+    labels = _labels(design).iloc[tidy["row"]].reset_index(drop=True)
     return labels.assign(**tidy[["test_set", "query_id", "unit", "measure", "value"]])
 
 
-def _has_cells(column: pd.Series) -> bool:
-    """Return whether a column of a design holds cells, which are no labels."""
-    return any(isinstance(value, Cell) for value in column)
+def _labels(design: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of the runs of a design: its columns that hold no cells."""
+    dropped = ["run", "skip_own"]
+    for name, column in design.items():
+        if any(isinstance(value, Cell) for value in column):
+            dropped.append(name)
+    return design.drop(columns=dropped, errors="ignore")
 
 
 def _with_strata(table: pd.DataFrame, strata: pd.Series) -> pd.DataFrame:
@@ -202,7 +203,7 @@ def settled(run: Ranking, name: str) -> bool:
     of BM25 whatever the reranker has learnt, so that a missing loss says nothing about it.
     """
     shallow = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
-    return bool(shallow) and run.rerank_depth <= int(shallow[1])
+    return shallow is not None and run.rerank_depth <= int(shallow[1])
 
 
 def worse(measure: str) -> int:
@@ -239,13 +240,16 @@ def report(table: pd.DataFrame, each: bool) -> str:
     `measure<TAB>value`, with four decimals. With `each`: `query_id<TAB>measure<TAB>value` for each
     query, then the means as query `all`.
     """
-    means = [f"{name}\t{value:.4f}\n" for name, value in table.mean().items()]
+    means = table.mean()
     if not each:
-        return "".join(means)
-    lines = [
-        f"{query_id}\t{name}\t{value:.4f}\n" for (query_id, name), value in table.stack().items()
-    ]
-    lines += [f"all\t{line}" for line in means]
+        return _lines(means)
+    blocks = [_lines(values, f"{query_id}\t") for query_id, values in table.iterrows()]
+    return "".join(blocks) + _lines(means, "all\t")
+
+
+def _lines(values: pd.Series, before: str = "") -> str:
+    """Return a line a measure."""
+    lines = [f"{before}{name}\t{value:.4f}\n" for name, value in values.items()]
     return "".join(lines)
 
 

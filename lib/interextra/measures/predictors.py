@@ -78,15 +78,21 @@ def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
     idf = np.log(rarity).groupby(level=0)
     frequency = 1 + np.log(word.map(n_occurrences))
     scq = (frequency * np.log1p(rarity)).groupby(level=0)
-    columns = {"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}
-    table = pd.DataFrame(columns)
-    table = table.reindex(tokens.index)
+    table = pd.DataFrame(
+        {
+            "avg_idf": idf.mean(),
+            "max_idf": idf.max(),
+            "sum_scq": scq.sum(),
+        },
+        tokens.index,
+    )
     return table.assign(length=tokens.map(len).astype(float))
 
 
-def _term_statistics(wanted: set[str], passages: Passages) -> tuple[Counter, Counter]:
+def _term_statistics(wanted: set[str], passages: Passages) -> tuple[Counter[str], Counter[str]]:
     """Count the passages that hold each wanted word, and its occurrences in all of them."""
-    n_passages_with, n_occurrences = Counter(), Counter()
+    n_passages_with: Counter[str] = Counter()
+    n_occurrences: Counter[str] = Counter()
     for _, texts in passages.batches(65_536):
         for text in texts:
             found = [word for word in words(text) if word in wanted]
@@ -284,10 +290,15 @@ def prediction_table(
         for column, target in enumerate(targets):
             tau = stats.kendalltau(x, y[:, column]).statistic
             draws = within_groups[:, 0, column]
-            row = {**labels, "target": target, "name": predictor}
-            row |= _estimate("kendall", tau, over_all[:, 0, column])
-            row |= _estimate("within", taus[0, column], draws)
-            rows.append({**row, "n_queries": len(x)})
+            row = {
+                **labels,
+                "target": target,
+                "name": predictor,
+                **_estimate("kendall", tau, over_all[:, 0, column]),
+                **_estimate("within", taus[0, column], draws),
+                "n_queries": len(x),
+            }
+            rows.append(row)
             drawn.append(draws)
     table = pd.DataFrame(rows)
     return Effects.of(table, [*labels, "target", "name"], ["within"], drawn)

@@ -19,7 +19,7 @@ from interextra.store import InputError, offenders, write_text
 
 PAIR = ["test_query_id", "train_query_id"]
 TEXT = ["test_query", "train_query", "source"]  # what an annotator must leave as it is
-SHEET = (
+SHEET = [
     "test_query_id",
     "test_query",
     "train_query_id",
@@ -27,7 +27,7 @@ SHEET = (
     "source",
     "entity",
     "intent",
-)
+]
 
 
 def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
@@ -35,7 +35,7 @@ def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
 
     The file appears only when it is complete.
     """
-    write_text(path, pairs.to_csv(columns=list(SHEET), index=False))
+    write_text(path, pairs.to_csv(columns=SHEET, index=False))
 
 
 def read_sheet(
@@ -85,13 +85,13 @@ def _parsed(path: Path | str) -> pd.DataFrame:
     rows = dict(lines[1:])
     n_columns = len(SHEET)
     wrong_places = [place for place, fields in rows.items() if len(fields) != n_columns]
-    if wrong_places or tuple(header) != SHEET:
+    if wrong_places or header != SHEET:
         where = offenders(wrong_places) or header_place
         columns = ", ".join(SHEET)
         raise InputError(f"{where}: columns must be {columns}; export as CSV")
     if not rows:
         raise InputError(f"{path}: no pairs in it; write the sheet again")
-    return pd.DataFrame.from_dict(rows, orient="index", dtype=object, columns=list(SHEET))
+    return pd.DataFrame.from_dict(rows, orient="index", dtype=object, columns=SHEET)
 
 
 def _places_and_fields(path: Path | str) -> list[tuple[str, list[str]]]:

@@ -103,8 +103,7 @@ def candidates(
     pairs = by_bm25.merge(by_embedding, on=["test_row", "train_row"], how="outer")
     pairs = pairs.fillna(0).astype(np.int64)
     is_found = pairs[RANKS] > 0
-    ranks = pairs[RANKS].where(is_found)
-    pairs["best_rank"] = ranks.min(axis=1)
+    pairs["best_rank"] = pairs[RANKS].where(is_found).min(axis=1)
     pairs["source"] = np.select(
         [is_found.all(axis=1), is_found["bm25_rank"]], ["both", "bm25"], "embedding"
     )

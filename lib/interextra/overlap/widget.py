@@ -90,12 +90,11 @@ def widget(sheet_path: Path | str) -> "ipywidgets.VBox":
     buttons = {}
     rows = []
     for column, labels in LABELS.items():
-        of_column = {
-            label: _button(label, partial(session.label, column, label)) for label in labels
-        }
-        buttons.update(of_column)
-        name = ipywidgets.Label(column)
-        rows.append(ipywidgets.HBox([name, *of_column.values()]))
+        row = [ipywidgets.Label(column)]
+        for label in labels:
+            buttons[label] = _button(label, partial(session.label, column, label))
+            row.append(buttons[label])
+        rows.append(ipywidgets.HBox(row))
     undo = _button("undo", session.undo)
     next_pair = _button("next open pair", session.next)
     rows.append(ipywidgets.HBox([undo, next_pair]))
