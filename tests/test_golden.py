@@ -100,8 +100,10 @@ def test_another_result_is_refused_until_its_kind_has_another_version(tmp_path, 
     monkeypatch.setattr(
         Toy, "build", lambda self, folder, store: (folder / "answer.txt").write_text("1.5 rows")
     )
+    code_is(monkeypatch, "second")
+    changed = {name: Toy(n=cell.n) for name, cell in SAMPLES.items()}
     store = built(tmp_path, "other")
-    signed, refusals = golden.sign(before, SAMPLES, store)
+    signed, refusals = golden.sign(before, changed, store)
     assert signed == before and {line.split(":")[0] for line in refusals} == {"Toy"}
     monkeypatch.setattr(Toy, "VERSION", 2)
     again = {name: Toy(n=cell.n) for name, cell in SAMPLES.items()}
@@ -109,6 +111,21 @@ def test_another_result_is_refused_until_its_kind_has_another_version(tmp_path, 
         store.build(cell)
     signed, refusals = golden.sign(before, again, store)
     assert not refusals and signed["Toy"]["version"] == 2
+
+
+def test_only_samples_that_are_new_or_whose_code_is_not_signed_are_computed(tmp_path, monkeypatch):
+    before, _ = golden.sign({}, SAMPLES, built(tmp_path, "cells"))
+    more = SAMPLES | {"five": Toy(n=5)}
+    assert golden.unsigned(before, more).keys() == {"five"}
+    store = Store(tmp_path / "more")
+    store.build(more["five"])
+    signed, refusals = golden.sign(before, more, store)
+    assert not refusals and signed["Toy"]["samples"].keys() == more.keys()
+    _, refusals = golden.sign(before, {"three": SAMPLES["three"]}, store)
+    assert refusals == ["Toy: four: the sample is there no more"]
+    code_is(monkeypatch, "second")
+    again = {name: Toy(n=cell.n) for name, cell in SAMPLES.items()}
+    assert golden.unsigned(before, again).keys() == SAMPLES.keys()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ Small samples of every kind of cell are computed with today's code and compared 
 signed: results that older signed code made stay in use. Where one differs, the kind is named, and
 nothing of it is signed: raise its VERSION if another result is meant, and run this again.
 
+Only samples whose code is not signed yet are computed, and what these are made from.
+
 What is compared are sums, extremes and positions of all numbers, to 1e-6 of their size, and texts
 character by character; of what was trained only the numbers, to 1e-3, since processors round
 differently. A change that shows in none of these small samples (one above a thousand queries, say)
@@ -406,32 +408,55 @@ def sign(
     ----------
     golden : what golden.yaml holds.
     samples : cells by the name of the sample.
-    store : where they were computed.
+    store : where those that are not signed yet were computed, see `unsigned`.
     """
     by_kind: dict[str, Samples] = {}
     for name, cell in samples.items():
         by_kind.setdefault(type(cell).__name__, {})[name] = cell
+    to_sign = unsigned(golden, samples)
     signed = {}
     refusals = []
     for kind, cells in sorted(by_kind.items()):
-        entry = _entry_of_today(cells, store)
-        before = golden.get(kind)
-        if before is not None and before["version"] == entry["version"]:
-            problems = _differing(before["samples"], entry["samples"], cells)
-            refusals += [f"{kind}: {problem}" for problem in problems]
-            entry = before if problems else _joined(before, entry)
-        signed[kind] = entry
+        before = _entry_before(golden, cells)
+        changed = {name: cell for name, cell in cells.items() if name in to_sign}
+        today = _entry_of_today(changed, store)
+        gone = [
+            f"{name}: the sample is there no more"
+            for name in before["samples"]
+            if name not in cells
+        ]
+        problems = gone + _differing(before["samples"], today["samples"], cells)
+        refusals += [f"{kind}: {problem}" for problem in problems]
+        signed[kind] = before if problems else _joined(before, today)
     return signed, refusals
 
 
+def unsigned(golden: dict[str, Entry], samples: Samples) -> Samples:
+    """Return the samples that golden.yaml does not hold, or whose code it has not signed."""
+    found = {}
+    for name, cell in samples.items():
+        entry = _entry_before(golden, {name: cell})
+        if name not in entry["samples"] or cell.code not in entry["signed"]:
+            found[name] = cell
+    return found
+
+
+def _entry_before(golden: dict[str, Entry], cells: Samples) -> Entry:
+    """Return the entry of cells of a kind in golden.yaml; an empty one for a new VERSION."""
+    [(kind, version)] = {(type(cell).__name__, cell.VERSION) for cell in cells.values()}
+    entry = golden.get(kind)
+    if entry is None or entry["version"] != version:
+        return {"version": version, "signed": [], "samples": {}}
+    return entry
+
+
 def _entry_of_today(cells: Samples, store: Store) -> Entry:
-    """Return the entry of a kind in golden.yaml, as today's code computes it."""
-    [version] = {cell.VERSION for cell in cells.values()}
+    """Return what today's code computes of samples of a kind, as in golden.yaml."""
     samples = {}
     for name, cell in cells.items():
         samples[name] = summary_of(store[cell], _is_trained(cell))
     codes = {cell.code for cell in cells.values()}
-    return {"version": version, "signed": sorted(codes), "samples": samples}
+    return {"signed": sorted(codes), "samples": samples}
 
 
 def _joined(before: Entry, today: Entry) -> Entry:
@@ -450,7 +475,7 @@ def _is_trained(cell: Cell) -> bool:
 
 def _differing(before: Summaries, today: Summaries, cells: Samples) -> list[str]:
     """Return how the samples of a kind differ from those of golden.yaml, sorted."""
-    lines = [f"{name}: the sample is there no more" for name in before.keys() - today.keys()]
+    lines = []
     for name in today.keys() & before.keys():
         tolerance = TOLERANCE["trained" if _is_trained(cells[name]) else "untrained"]
         problems = differences(before[name], today[name], tolerance)
@@ -472,14 +497,15 @@ def main() -> int:
             print(f"no sample of {names}: add one in tools/golden.py", file=sys.stderr)
             return 1
         store = Store(folder / "outputs" / "cells")
-        build_all(store, list(samples.values()))
+        to_sign = unsigned(golden, samples)
+        build_all(store, list(to_sign.values()))
         signed, refusals = sign(golden, samples, store)
     text = yaml.safe_dump(signed, sort_keys=True, width=100, allow_unicode=True)
     write_text(GOLDEN, text)
     refused = _report(refusals)
     n_kinds = len(signed)
     n_signed = n_kinds - len(refused)
-    print(f"{n_signed} of {n_kinds} kinds of result are signed, {len(samples)} samples")
+    print(f"{n_signed} of {n_kinds} kinds of result are signed; {len(to_sign)} samples computed")
     if refused:
         print(f"Raise VERSION of {', '.join(refused)} if another result is meant.")
     return 1 if refused else 0
