@@ -39,34 +39,14 @@ def local_only(self, address):
     return connect(self, address)
 socket.socket.connect = local_only
 """
-# A book is made beside a run whenever a notebook is finished: here once in a house, it takes seconds.
-OFFLINE += """
-import os, sys
-if "interextra.site.book" in sys.orig_argv:
-    try:
-        os.close(os.open(os.path.join(os.path.dirname(__file__), "book"), os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        os._exit(0)
-"""
-# Put there, too, where no book is looked at: none is made, and one worker computes, since each
-# imports torch.
-SMALL = """
-from types import ModuleType
-from contextlib import nullcontext
-class Sphinx:
-    def __init__(self, pages, form, folder, doctrees, *more, **options):
-        doctrees.mkdir(exist_ok=True)
-    def build(self): ...
-if "interextra.cli" in sys.orig_argv:
-    application, docutils = ModuleType("sphinx.application"), ModuleType("sphinx.util.docutils")
-    application.Sphinx = Sphinx
-    docutils.patch_docutils = docutils.docutils_namespace = nullcontext
-    sys.modules |= {module.__name__: module for module in (application, docutils)}
+# Put there, too, where one worker is enough: each imports torch.
+ONE_WORKER = """
+import os
 os.cpu_count = lambda: 1
 """
 
 
-def offline(house, more=SMALL):
+def offline(house, more=""):
     (house / "offline").mkdir(exist_ok=True)
     (house / "offline" / "sitecustomize.py").write_text(OFFLINE + more)
     environment = {
@@ -78,9 +58,10 @@ def offline(house, more=SMALL):
     return environment
 
 
-def run(house, *arguments, **more):
+def run(house, *arguments):
     """`interextra run` without network; returns what it printed."""
-    command, environment = [*COMMAND, *arguments], offline(house, **more)
+    environment = offline(house, ONE_WORKER if "--no-book" in arguments else "")
+    command = [*COMMAND, *arguments]
     done = subprocess.run(
         command, cwd=house, env=environment, capture_output=True, text=True, timeout=1800
     )
@@ -97,7 +78,7 @@ def copied(folder, root):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory, root):
     folder = copied(tmp_path_factory.mktemp("house"), root)
-    run(folder, "--profile", "smoke", more="")
+    run(folder, "--profile", "smoke")
     return folder
 
 
@@ -252,7 +233,7 @@ def test_what_no_training_touches_equals_the_committed_expectations(house):
 def test_second_run_takes_what_exists(house):
     before = tables(house)
     assert f"{len(names(house))} of them taken as they were; 0 new results" in run(
-        house, "--profile", "smoke"
+        house, "--profile", "smoke", "--no-book"
     )
     assert tables(house) == before
 
@@ -269,27 +250,18 @@ def test_a_shift_of_ones_own_goes_through_as_its_page_prints_it(house, root):
         r"`-p (shifts)='(.*?)'`", (root / "book" / "own_retriever.md").read_text(encoding="utf-8")
     )
     few = "recipes=[{recipe: bm25, tuning_queries: 20}, mini-dense]"
-    run(
-        house,
-        "--profile",
-        "smoke",
-        "--only",
-        "04",
-        "--name",
-        "mine",
-        "-p",
-        "=".join(printed.groups()),
-        "-p",
-        few,
-    )
-    folder = house / "outputs" / "mine" / "04_ms_shift_clusters" / "tables"
-    assert set(pd.read_csv(folder / "shift_loss.csv")["shift"]) == {"mine"}
+    mine = ["--only", "04", "--name", "mine", "-p", "=".join(printed.groups()), "-p", few]
+    run(house, "--profile", "smoke", "--no-book", *mine)
+    folder = house / "outputs" / "mine"
+    losses = pd.read_csv(folder / "04_ms_shift_clusters" / "tables" / "shift_loss.csv")
+    assert set(losses["shift"]) == {"mine"}
+    assert not (folder / "index.html").exists(), "--no-book"
 
 
 def test_a_notebook_is_executed_from_the_committed_values(house, root):
     name = "00_start_here"
     shutil.copytree(root / REFERENCE / "mini" / name, house / REFERENCE / "mini" / name)
-    run(house, "--profile", "mini", "--only", "00", "--from-reference")
+    run(house, "--profile", "mini", "--only", "00", "--from-reference", "--no-book")
     found = compared(name, root / REFERENCE / "mini", house / "outputs" / "mini-from-reference")
     assert len(found) == 3 and not found["problem"].any(), found.to_string()
 
@@ -302,7 +274,8 @@ def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     for cell in (house / "outputs" / "cells").iterdir():
         if not (cell / "weights").is_dir():  # trained models stay
             shutil.rmtree(cell)
-    command = [*COMMAND, "--profile", "smoke", "--only", "00"]
+    asked = ["--profile", "smoke", "--only", "00", "--no-book"]
+    command = [*COMMAND, *asked]
     process = subprocess.Popen(
         command, cwd=house, env=offline(house), stdout=subprocess.DEVNULL, start_new_session=True
     )
@@ -314,7 +287,7 @@ def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     data = bytearray(done[0].read_bytes())
     data[len(data) // 2] ^= 1
     done[0].write_bytes(data)
-    said = run(house, "--profile", "smoke", "--only", "00")
+    said = run(house, *asked)
     assert f"cell {done[0].parent.name} is damaged" in said
     assert tables(house) == before
     assert not list((house / "outputs" / "cells" / "building").iterdir())
@@ -350,7 +323,7 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
             "query-id\tcorpus-id\tscore\n" + "".join(lines)
         )
     asked = ["--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}"]
-    run(house, *asked, more="")
+    run(house, *asked)
     for name in names(house):
         assert not [
             o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"

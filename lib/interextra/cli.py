@@ -4,6 +4,7 @@ import argparse
 import errno
 import importlib
 import json
+import math
 import os
 import re
 import signal
@@ -69,16 +70,23 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
 
 
 class BookMaker:
-    """Makes the book of a run beside it, in a process, whenever a notebook is finished."""
+    """Makes the book of a run beside it, in a process: at most once in EVERY seconds."""
 
-    def __init__(self, folder: Path):
+    EVERY = 60
+
+    def __init__(self, folder: Path, is_off: bool):
         self.folder = folder
+        self.is_off = is_off
         self.process: subprocess.Popen | None = None
+        self.started = -math.inf
 
     def start(self, note: str) -> None:
-        """Make the book, if it is not just being made."""
+        """Make the book, if it is not just being made, and was not a short while ago."""
         is_being_made = self.process is not None and self.process.poll() is None
-        if not is_being_made:
+        now = time.monotonic()
+        is_due = now - self.started > self.EVERY
+        if is_due and not is_being_made and not self.is_off:
+            self.started = now
             command = [sys.executable, "-m", "interextra.site.book", str(self.folder), note]
             self.process = subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -104,7 +112,7 @@ def command_run(args: argparse.Namespace) -> int:
     begin = time.perf_counter()
     store, selected = _selected(args)
     folder = repository_root() / "outputs" / args.name
-    maker = BookMaker(folder)
+    maker = BookMaker(folder, args.no_book)
     try:
         _execute(store, selected, folder, maker, begin)
         maker.wait()
@@ -114,9 +122,9 @@ def command_run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         maker.kill()
         raise
-    first_page = os.path.relpath(book.write(folder))
+    first_page = folder if args.no_book else book.write(folder)
     seconds = time.perf_counter() - begin
-    print(f"{seconds:.0f} s in all. Open {first_page}")
+    print(f"{seconds:.0f} s in all. Open {os.path.relpath(first_page)}")
     return 0
 
 
@@ -125,13 +133,17 @@ def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin
     from interextra.site.notebook import Notebook, publish
 
     notebooks = {notebook.key: notebook for notebook in selected}
+    unfinished = {key for key, notebook in notebooks.items() if not store.valid(notebook)}
 
     def done(cell: Cell) -> None:
         """Publish a finished notebook."""
         if cell.key in notebooks:
             publish(notebooks[cell.key], store, folder)
-            now = time.strftime("%H:%M")
-            maker.start(f"{now}: {progress.results.state()}.")
+            unfinished.discard(cell.key)
+            # after the last one the book is made as it stays
+            if unfinished:
+                now = time.strftime("%H:%M")
+                maker.start(f"{now}: {progress.results.state()}.")
         if isinstance(cell, Notebook):
             seconds = time.perf_counter() - begin
             print(f"{cell.name:<34} done after {seconds:6.1f} s", flush=True)
@@ -233,7 +245,7 @@ def _print_downloads(selected: list, needed: list[Cell]) -> None:
     for spec in sorted(specs):
         collection = peek(spec)
         if collection:
-            size = f"{collection['n_passages']:,} passages"
+            size = f"{collection['passages']:,} passages"
             print(f"{spec} is not here: {size} to download", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ import difflib
 import importlib.metadata
 import os
 from collections.abc import Iterator, Set
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,15 @@ def _folder(dataset_id: str, splits: Splits, switches: Set[str]) -> Path:
         dataset_id,
         list(splits.items()),
         sorted(switches),
-        importlib.metadata.version("ir_datasets"),
+        _version(),
         str(_home()),
     )
+
+
+@cache
+def _version() -> str:
+    """Return the version of ir_datasets."""
+    return importlib.metadata.version("ir_datasets")
 
 
 def _home() -> Path:

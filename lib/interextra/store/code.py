@@ -135,6 +135,7 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+@cache
 def _version(library: str) -> str:
     """Return the version of a library without what tells builds apart (+cpu)."""
     distributions = _packages_distributions().get(library)
