@@ -66,10 +66,17 @@ def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, 
     """
     if _folder(dataset_id, splits, switches).is_dir():
         return {}
+    parts = splits or _splits_of(dataset_id)
+    return _catalogued(dataset_id, tuple(parts.items()))
+
+
+@cache
+def _catalogued(dataset_id: str, parts: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """Return the catalogue's counts: of passages, and of judged queries by split."""
     import ir_datasets
 
     queries = {}
-    for split, part_id in (splits or _splits_of(dataset_id)).items():
+    for split, part_id in parts:
         with_qrels = f"{part_id}/judged"
         if with_qrels not in ir_datasets.registry:
             with_qrels = part_id
