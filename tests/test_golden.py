@@ -4,6 +4,8 @@ import pytest
 import yaml
 from toy_cells import Toy
 
+from interextra.data.queries import pricing
+from interextra.site.worlds import planned
 from interextra.store import cells, signatures
 from interextra.store.folders import Store
 from tools import golden
@@ -155,3 +157,15 @@ def test_every_kind_and_architecture_has_a_sample_and_its_code_of_today_is_signe
     kinds = signatures.kinds_signed()
     unsigned = {name for name, cell in samples.items() if cell.code not in kinds}
     assert not unsigned, "run `make golden`, and review what it signs"
+
+
+@pytest.mark.parametrize("profile", ["mini", "msmarco"])
+def test_code_of_every_planned_result_is_signed(root, profile):
+    """A kind whose code differs by architecture needs a sample of each."""
+    kinds = signatures.kinds_signed()
+    with pricing():
+        plans = [notebook.plan for notebook in planned(root, profile, "")]
+    cells_of_all = {cell.identity: cell for plan in plans for cell in plan}
+    assert len(cells_of_all) > 300
+    unsigned = {cell.title() for cell in cells_of_all.values() if cell.code not in kinds}
+    assert not unsigned, "add a sample of each in tools/golden.py, then run `make golden`"

@@ -185,6 +185,7 @@ RECIPES = {
     "dense, untrained": brief("mini-dense", steps=0),
     "SPLADE": brief("mini-splade"),
     "ColBERT": brief("mini-colbert"),
+    "ColBERT, pairwise": brief("mini-colbert", loss="pairwise", negatives="random"),
     "reranker": brief("mini-reranker"),
     "compressed": brief("mini-compressed"),
     "compressed, at lengths": brief("mini-compressed", dimension=0, truncations=(32, 8)),
@@ -239,6 +240,10 @@ def of_search(spec: str, folder: Path) -> Samples:
         samples[f"searched: {index}"] = Searched(
             encoded=encoded, queries=(test,), index=index, depth=10, **options
         )
+    for name in ("TAS-Balanced", "compressed"):
+        encoded = Encoded(model=sample_model(name, train), source=train.source)
+        samples[f"encoded: {name}"] = encoded
+        samples[f"searched: {name}"] = Searched(encoded=encoded, queries=(test,), depth=10)
     file = _given_run(train, test, folder / "given.trec")
     samples["imported"] = Imported(file=file, queries=(test,))
     samples["vectors of a model"] = TrainedVectors(model=dense, train=train, test=(test,))
