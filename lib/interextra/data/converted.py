@@ -164,8 +164,7 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
     for name in (key, "text"):
         if name == "text" and allow_empty:
             continue
-        is_lacking = blank(table[name])
-        lacking = pc.indices_nonzero(is_lacking).to_pylist()
+        lacking = pc.indices_nonzero(blank(table[name])).to_pylist()
         if not lacking:
             continue
         place = place_of(part, lacking[0])
