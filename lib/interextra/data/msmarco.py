@@ -67,8 +67,7 @@ class QuerySets:
         """All training queries with text, less those that are test queries."""
         training = read_queries_tsv(self._train_file)
         test_ids = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
-        is_test = training["query_id"].isin(test_ids)
-        return training[~is_test].reset_index(drop=True)
+        return training[~training["query_id"].isin(test_ids)].reset_index(drop=True)
 
     @cached_property
     def fingerprint(self) -> str:
