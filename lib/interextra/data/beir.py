@@ -139,7 +139,8 @@ def _read_queries(path: Path) -> pd.DataFrame:
     for place, record in _records(path):
         metadata = record.get("metadata") or {}
         if not isinstance(metadata, dict):
-            raise InputError(f"{place}: metadata is {str(metadata)[:40]}; it must be an object")
+            shown = str(metadata)[:40]
+            raise InputError(f"{place}: metadata is {shown}; it must be an object")
         rows.append(query_row(record["_id"], record["text"], metadata))
     return pd.DataFrame(rows, dtype=object)
 
@@ -193,7 +194,8 @@ def _refuse_other_types(record: Record, place: str) -> None:
         if not isinstance(value, str) and not is_without_title:
             problem = f"no {name!r}"
             if name in record:
-                problem = f"{name!r} is {str(value)[:40]}"
+                shown = str(value)[:40]
+                problem = f"{name!r} is {shown}"
             raise InputError(f"{place}: {problem}; _id and text (and title) must be strings")
 
 
@@ -207,6 +209,7 @@ def query_row(query_id: str, text: str, attributes: Record) -> Record:
     """
     row = {"query_id": query_id, "text": text}
     for name, value in attributes.items():
-        column = f"metadata_{name}" if name in ("query_id", "text") else name
+        is_taken = name in ("query_id", "text")
+        column = f"metadata_{name}" if is_taken else name
         row[column] = value
     return row

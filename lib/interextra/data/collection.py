@@ -35,8 +35,11 @@ def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
                 values.update(column.to_numpy(zero_copy_only=False).astype("<i8"))
             else:
                 _hash_strings(column.cast(STRING), lengths, values)
-    digests = [stream.digest() for pair in streams.values() for stream in pair]
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+    total = hashlib.sha256()
+    for lengths, values in streams.values():
+        total.update(lengths.digest())
+        total.update(values.digest())
+    return total.hexdigest()
 
 
 def _hash_strings(strings: pa.Array, lengths: Any, values: Any) -> None:
@@ -59,7 +62,10 @@ def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str
     """
     passages = iter(passages)
     with write_aside(path) as aside:
-        with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as file:
+        with (
+            pa.OSFile(str(aside), "wb") as sink,
+            pa.ipc.new_file(sink, SCHEMA) as file,
+        ):
             while batch := list(islice(passages, BATCH_ROWS)):
                 doc_ids, texts = zip(*batch, strict=True)
                 file.write_batch(pa.record_batch([doc_ids, texts], SCHEMA))
@@ -75,12 +81,14 @@ def no_split(collection: str, split: str, splits: Iterable[str]) -> InputError:
 
 def rows_of(table: pd.DataFrame, query_ids: Iterable[str]) -> pd.DataFrame:
     """Return the rows of a table that are of these queries, in their order in the table."""
-    return table[table["query_id"].isin(query_ids)].reset_index(drop=True)
+    is_wanted = table["query_id"].isin(query_ids)
+    return table[is_wanted].reset_index(drop=True)
 
 
 def in_order(queries: pd.DataFrame, query_ids: list[str]) -> pd.DataFrame:
     """Return the rows of a table of queries (query_id is unique) in the order of these ids."""
-    return queries.set_index("query_id", drop=False).loc[query_ids].reset_index(drop=True)
+    by_id = queries.set_index("query_id", drop=False)
+    return by_id.loc[query_ids].reset_index(drop=True)
 
 
 class Passages:
@@ -117,7 +125,8 @@ class Passages:
             n_rows = max(0, stop - start)
             return self.table["text"].slice(start, n_rows).to_pylist()
         rows = np.asarray(rows, np.int64)
-        outside = rows[(rows < 0) | (rows >= len(self))]
+        is_outside = (rows < 0) | (rows >= len(self))
+        outside = rows[is_outside]
         if len(outside):
             shown = offenders(outside.tolist())
             raise InputError(
@@ -131,8 +140,10 @@ class Passages:
         by_row = np.argsort(rows, kind="stable")
         bounds = np.searchsorted(rows[by_row], self._chunk_starts)
         for chunk in np.flatnonzero(np.diff(bounds)):
-            places = by_row[bounds[chunk] : bounds[chunk + 1]]
-            rows_in_chunk = pa.array(rows[places] - self._chunk_starts[chunk])
+            start, end = bounds[chunk : chunk + 2]
+            places = by_row[start:end]
+            first_row = self._chunk_starts[chunk]
+            rows_in_chunk = pa.array(rows[places] - first_row)
             chunk_texts = self.table["text"].chunk(int(chunk))
             texts[places] = chunk_texts.take(rows_in_chunk).to_pylist()
         return texts.tolist()
@@ -140,7 +151,8 @@ class Passages:
     def batches(self, size: int) -> Iterator[tuple[int, list[str]]]:
         """Yield (first row, texts) for each `size` passages."""
         for start in range(0, len(self), size):
-            yield start, self.texts(slice(start, start + size))
+            rows = slice(start, start + size)
+            yield start, self.texts(rows)
 
     def rows(self, doc_ids: Sequence[str]) -> np.ndarray:
         """Return the rows of these doc_ids, int64[n], -1 where absent.
@@ -152,7 +164,8 @@ class Passages:
         code_of_row = pc.index_in(self.doc_ids, value_set=wanted_ids)
         row_of_code = np.full(len(wanted), -1, np.int64)
         found_codes = code_of_row.drop_null().to_numpy()
-        row_of_code[found_codes] = np.flatnonzero(code_of_row.is_valid().to_numpy())
+        is_wanted = code_of_row.is_valid().to_numpy()
+        row_of_code[found_codes] = np.flatnonzero(is_wanted)
         return row_of_code[codes]
 
     @cached_property

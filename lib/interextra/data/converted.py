@@ -117,7 +117,8 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
         of_qrels = _write_qrels(aside, parts, passages, "dangling" in switches)
         content = json.dumps([passages_hash, *of_queries, *of_qrels])
         fingerprint = hashlib.sha256(content.encode()).hexdigest()
-        write_json(aside / "meta.json", {"splits": list(parts.qrels), "fingerprint": fingerprint})
+        meta = {"splits": list(parts.qrels), "fingerprint": fingerprint}
+        write_json(aside / "meta.json", meta)
         seal(aside)
         try:
             os.replace(aside, folder)
@@ -129,7 +130,9 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
 
 def _write_queries(folder: Path, parts: Parts, allow_empty: bool) -> list[str]:
     """Check and store the queries; return the sorted names of their columns, then their hash."""
-    columns = {name: _column(values.tolist()) for name, values in parts.queries.items()}
+    columns = {}
+    for name, values in parts.queries.items():
+        columns[name] = _column(values.tolist())
     table = pa.table(columns)
     _check("queries", table, parts.place_of, allow_empty)
     pq.write_table(table, folder / "queries.parquet")
@@ -143,7 +146,8 @@ def _write_qrels(folder: Path, parts: Parts, passages: Passages, drop: bool) -> 
     content = []
     for number, split in enumerate(parts.qrels):
         kept = _without_dangling(split, parts, passages, drop)
-        kept.to_parquet(folder / f"qrels-{number}.parquet", index=False)
+        path = folder / f"qrels-{number}.parquet"
+        kept.to_parquet(path, index=False)
         columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
         content += [split, content_hash([columns])]
     return content
@@ -171,7 +175,8 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
             advice = "give each one"
         problem = f"{count}: {key} {offenders(first_ids)}"
         raise InputError(f"{place}: {problem}; {advice}")
-    if pc.count_distinct(table[key]).as_py() < table.num_rows:
+    n_different = pc.count_distinct(table[key]).as_py()
+    if n_different < table.num_rows:
         refuse_repeated(table.select([key]).to_pandas(), partial(place_of, part))
 
 
@@ -187,7 +192,8 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     if not drop:
         _refuse_dangling(split, parts, "query_id", "query", unknown_query)
         _refuse_dangling(split, parts, "doc_id", "passage", unknown_passage)
-    kept = qrels[~(unknown_query | unknown_passage)].reset_index(drop=True)
+    is_dangling = unknown_query | unknown_passage
+    kept = qrels[~is_dangling].reset_index(drop=True)
     if kept.empty:
         place = parts.place_of(split, 0)
         raise InputError(
@@ -195,7 +201,8 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
         )
     n_dropped = len(qrels) - len(kept)
     if n_dropped:
-        n_queries = qrels["query_id"].nunique() - kept["query_id"].nunique()
+        n_queries_kept = kept["query_id"].nunique()
+        n_queries = qrels["query_id"].nunique() - n_queries_kept
         dropped = f"{n_dropped} of {len(qrels)} qrels of split {split!r} dropped"
         warnings.warn(f"{dropped}, {n_queries} queries with them", stacklevel=2)
     return kept

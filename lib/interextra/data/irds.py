@@ -148,7 +148,11 @@ def _splits_of(dataset_id: str) -> Splits:
     prefix = f"{dataset_id}/"
     below = [part_id for part_id in ir_datasets.registry if part_id.startswith(prefix)]
     with_qrels = [part_id for part_id in below if _load(part_id).has_qrels()]
-    splits = {split: prefix + split for split in FIRST_SPLITS if prefix + split in with_qrels}
+    splits = {}
+    for split in FIRST_SPLITS:
+        part_id = prefix + split
+        if part_id in with_qrels:
+            splits[split] = part_id
     if not splits:
         raise InputError(
             f"irds:{dataset_id}: no qrels, and no part train, dev or test; "

@@ -47,8 +47,11 @@ def entity_units(queries: pd.DataFrame) -> pd.Series:
     Queries with the same entities are one unit of a bootstrap. Where entities are not known each
     query is a unit of its own.
     """
-    units = pd.Series(queries["query_id"].to_numpy(), queries["query_id"])
-    if {"focus", "qtype"} <= set(queries.columns) or "entities" in queries.columns:
+    query_ids = queries["query_id"]
+    units = pd.Series(query_ids.to_numpy(), query_ids)
+    columns = set(queries.columns)
+    is_medquad = {"focus", "qtype"} <= columns
+    if is_medquad or "entities" in columns:
         known = with_truth(queries)
         names = known["entities"].map("+".join)
         units.loc[known["query_id"]] = names.to_numpy()
@@ -76,9 +79,12 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     entities = []
     intents = []
     for cuis, focus, kind in zip(concepts, known["focus"], known["qtype"], strict=True):
-        names = sorted(filter(None, cuis or ())) or [focus.lower()]
+        names = sorted(filter(None, cuis or ()))
+        if not names:
+            names = [focus.lower()]
         entities.append(names)
-        intents.append(f"{'+'.join(names)}|{kind}")
+        about = "+".join(names)
+        intents.append(f"{about}|{kind}")
     return known.assign(
         entities=entities,
         intent=intents,

@@ -186,7 +186,8 @@ def _queries(queries: Queries) -> pd.DataFrame:
     frame = collection.queries(queries.split)
     if queries.relevance:
         qrels = collection.qrels(queries.split)
-        relevant = qrels.loc[qrels["relevance"] >= queries.relevance, "query_id"]
+        is_relevant = qrels["relevance"] >= queries.relevance
+        relevant = qrels.loc[is_relevant, "query_id"]
         frame = rows_of(frame, relevant)
     if queries.limit and queries.limit < len(frame):
         rng = np.random.default_rng(queries.seed)
@@ -236,11 +237,13 @@ class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     def frame(self, store: Store) -> pd.DataFrame:
         """Return query_id, text, attributes, in the order of the set."""
-        return in_order(self.of.pool.frame(store), self.ids(store))
+        pool = self.of.pool.frame(store)
+        return in_order(pool, self.ids(store))
 
     def qrels(self, store: Store) -> pd.DataFrame:
         """Return the judgements of these queries: query_id, doc_id, relevance."""
-        return rows_of(self.of.pool.qrels(store), self.ids(store))
+        qrels = self.of.pool.qrels(store)
+        return rows_of(qrels, self.ids(store))
 
     def size(self) -> int:
         """Return the number of queries, estimated where the split is not there yet."""

@@ -78,7 +78,9 @@ class RunFile:
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
         first_row = self.offsets[self.query_codes]
-        return (np.arange(len(self)) - first_row + 1).astype(np.int32)
+        rows = np.arange(len(self))
+        ranks = rows - first_row + 1
+        return ranks.astype(np.int32)
 
     @classmethod
     def from_arrays(
@@ -310,11 +312,13 @@ class RunFile:
         if not _is_ascending(doc_ids):
             doc_ids, new_codes = _sorted_once(doc_ids)
             doc_codes = new_codes[doc_codes]
-        pair_codes = query_codes * np.int64(len(doc_ids)) + doc_codes
+        n_docs = np.int64(len(doc_ids))
+        pair_codes = query_codes * n_docs + doc_codes
         if pd.Series(pair_codes).duplicated().any():
             refuse_repeated(_pairs(query_ids, query_codes, doc_ids, doc_codes), at)
         scores = _single_precision(scores)
-        nan_rows = np.flatnonzero(np.isnan(scores))[:4]
+        is_nan = np.isnan(scores)
+        nan_rows = np.flatnonzero(is_nan)[:4]
         if len(nan_rows):  # of arrays or of Parquet: the other readers refuse them by themselves
             pairs = _pairs(query_ids, query_codes[nan_rows], doc_ids, doc_codes[nan_rows])
             shown = offenders(pairs.itertuples(index=False, name=None))
@@ -377,7 +381,8 @@ def _refuse_other_columns(frame: pd.DataFrame, at: str) -> None:
 
 def _refuse_gaps(frame: pd.DataFrame, at: str) -> None:
     """Refuse rows without an id or a score."""
-    is_incomplete = frame[NEEDED].isna().any(axis=1).to_numpy()
+    is_missing = frame[NEEDED].isna()
+    is_incomplete = is_missing.any(axis=1).to_numpy()
     incomplete = frame.loc[is_incomplete, NEEDED]
     if len(incomplete):
         shown = offenders(incomplete.itertuples(index=False, name=None))
@@ -395,7 +400,9 @@ def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
 
 def _is_list_of_strings(value: Any) -> bool:
     """Return whether a JSON value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(item, str) for item in value)
 
 
 def _is_coded_text(ids: pa.Array) -> bool:
@@ -416,8 +423,10 @@ def _pairs(
 
 def _is_ascending(ids: pa.Array) -> bool:
     """Return whether each id is larger than the one before it."""
+    if len(ids) < 2:
+        return True
     is_larger = pc.less(ids[:-1], ids[1:])
-    return len(ids) < 2 or pc.all(is_larger).as_py()
+    return pc.all(is_larger).as_py()
 
 
 def _is_ranked(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> bool:
@@ -470,7 +479,8 @@ def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
 
 def _id_list(query_ids: Sequence[str], at: str) -> list[str]:
     """Return ids of queries as strings, see `strings`."""
-    return strings(pd.Series(query_ids, dtype=object), f"{at}: query_id").to_pylist()
+    column = pd.Series(query_ids, dtype=object)
+    return strings(column, f"{at}: query_id").to_pylist()
 
 
 def strings(column: pd.Series, what: str = "id") -> pa.Array:
@@ -494,8 +504,9 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
-    is_typed = isinstance(column.dtype, pd.StringDtype) or column.dtype.kind in "iu"
-    if not is_typed:
+    is_text = isinstance(column.dtype, pd.StringDtype)
+    is_integer = column.dtype.kind in "iu"
+    if not (is_text or is_integer):
         column = column.astype(object)
         _refuse_other_ids(column, what)
     try:
@@ -510,8 +521,8 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
 def _refuse_other_ids(ids: pd.Series, what: str) -> None:
     """Refuse ids that are neither strings nor whole numbers."""
     for value in ids:
-        is_id = isinstance(value, str | int | np.integer) and not isinstance(value, bool)
-        if not is_id:
+        is_text_or_integer = isinstance(value, str | int | np.integer)
+        if not is_text_or_integer or isinstance(value, bool):
             name = what.rpartition(" ")[2]
             kind = type(value).__name__
             raise InputError(

@@ -39,7 +39,8 @@ def normalised(text: str) -> str:
     'the first office'
     """
     if not text.isascii():
-        folded = unicodedata.normalize("NFKC", text.translate(_PLAIN)).casefold()
+        plain = text.translate(_PLAIN)
+        folded = unicodedata.normalize("NFKC", plain).casefold()
         text = unicodedata.normalize("NFKC", folded)
     return " ".join(text.lower().split())
 
@@ -62,7 +63,8 @@ def same_text(texts: Iterable[str]) -> np.ndarray:
 
 def _digest(text: str) -> bytes:
     """Return 64 bits that stand for all texts that read as this one."""
-    return blake2b(normalised(text).encode(errors="replace"), digest_size=8).digest()
+    data = normalised(text).encode(errors="replace")
+    return blake2b(data, digest_size=8).digest()
 
 
 def is_utf8(text: str) -> bool:

@@ -127,8 +127,11 @@ def refuse_repeated(keys: pd.DataFrame, at: Origin) -> None:
     repeated = keys[is_repeat].drop_duplicates().itertuples(index=False)
     shown = offenders(" ".join(row) for row in repeated)
     row = int(is_repeat.argmax())
-    place = at(row) if callable(at) else f"{at}: row {row + 1}"
-    problem = f"{is_repeat.sum()} rows repeat a {' and '.join(keys)}"
+    place = f"{at}: row {row + 1}"
+    if callable(at):
+        place = at(row)
+    names = " and ".join(keys)
+    problem = f"{is_repeat.sum()} rows repeat a {names}"
     raise InputError(f"{place}: {problem}: {shown}; keep one of each")
 
 
@@ -143,7 +146,8 @@ def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
     if name == "query_id":
         pattern += f"|^{COMMENT}"
         problem = "has white space, is empty or begins with #"
-    wrong = ids.filter(pc.match_substring_regex(ids, pattern)).to_pylist()
+    is_wrong = pc.match_substring_regex(ids, pattern)
+    wrong = ids.filter(is_wrong).to_pylist()
     if wrong:
         raise InputError(f"{name} {offenders(wrong)} {problem}; a TREC file can't hold it")
 
@@ -184,8 +188,10 @@ def _parsed(data: bytes, layout: list[str]) -> pa.Table:
     """Return the kept columns of tidied lines; no rows where a line is not of this layout."""
     types = {}
     for name in layout:
-        if name not in NOT_READ:
-            types[name], _ = NUMBERS.get(name, (pa.string(), ""))
+        if name in NUMBERS:
+            types[name], _ = NUMBERS[name]
+        elif name not in NOT_READ:
+            types[name] = pa.string()
     n_header_lines = 1 if layout == QRELS_COLUMNS else 0
     reading = csv.ReadOptions(
         skip_rows=n_header_lines, column_names=layout, use_threads=False, block_size=2**24

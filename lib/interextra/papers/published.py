@@ -94,7 +94,8 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
         notes = " ".join(entry["notes"])
         raise InputError(f"{paper}, table {number}: no numbers. {notes}")
     others = cells.drop(columns=CORE)
-    return cells[[*CORE, *others.dropna(axis=1, how="all")]]
+    known = others.dropna(axis=1, how="all")
+    return cells[[*CORE, *known]]
 
 
 @lru_cache
@@ -219,14 +220,19 @@ def zhan_correlations() -> pd.DataFrame:
             if statistic == "Spearman":
                 row[low], row[high] = interval_of_one(value, N_MODELS, statistic)
         row["difference"] = pair["extrapolation"] - pair["interpolation"]
-        row["p_value"] = np.nan
-        if statistic == "Spearman":
-            first, second = pair
-            row["p_value"] = independent(first, second, N_MODELS, statistic)
+        row["p_value"] = _p_value(pair, statistic)
         rows.append(row)
     table = pd.DataFrame(rows)
     table["p_holm"] = table.groupby("statistic")["p_value"].transform(holm)
     return table
+
+
+def _p_value(pair: pd.Series, statistic: str) -> float:
+    """Return p of the difference of both correlations of a row; missing for Kendall."""
+    if statistic != "Spearman":
+        return np.nan
+    first, second = pair
+    return independent(first, second, N_MODELS, statistic)
 
 
 def beside_differences(table: Effects) -> Effects:

@@ -83,7 +83,8 @@ def _check_models(table: pd.DataFrame, path: str) -> None:
     if missing:
         present = offenders(table, 20)
         raise InputError(f"{path}: no column {offenders(missing)}; there are {present}")
-    repeated = table["model"][table["model"].duplicated()].unique()
+    is_repeated = table["model"].duplicated()
+    repeated = table["model"][is_repeated].unique()
     if len(repeated):
         raise InputError(f"{path}: model {offenders(repeated)} stands twice")
 
@@ -195,7 +196,8 @@ def _all_subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str
         known = table[DL19].notna()
         strong = table[DEV] > floor
         chosen[BY_DL19] = known
-        chosen[f"{BY_DL19}, dev above {floor:g}"] = known & strong
+        by_dl19_above = f"{BY_DL19}, dev above {floor:g}"
+        chosen[by_dl19_above] = known & strong
     return chosen
 
 
@@ -227,9 +229,11 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
     not_declared = subsets(strong, ALL, floor)[subset]
     rows = []
     drawn = []
-    for name, which in {"declared": ~not_declared, "not declared": not_declared}.items():
+    groups = {"declared": ~not_declared, "not declared": not_declared}
+    for name, which in groups.items():
         models = strong[which]
-        value, draws = _correlation(models, DEV, ALL, counts[:, which], "Spearman")
+        counts_of_group = counts[:, which]
+        value, draws = _correlation(models, DEV, ALL, counts_of_group, "Spearman")
         row = {
             "models": name,
             "measure": "Spearman correlation",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.data import trec
+from interextra.data.collection import rows_of
 from interextra.store import InputError, offenders, write_text
 from interextra.store.files import parse_json
 
@@ -163,21 +164,33 @@ def export_split(
         raise InputError(f"export_split: no kind {kind!r}; there are {kinds}")
     _refuse_slashes(sets)
     all_ids = set().union(*sets.values())
-    qrels = qrels[qrels["query_id"].isin(all_ids)]
+    qrels = rows_of(qrels, all_ids)
     paths = []
     for name, query_ids in sets.items():
         inside = qrels["query_id"].isin(query_ids)
         if kind == "shift":
-            texts = queries[queries["query_id"].isin(query_ids)]
+            texts = rows_of(queries, query_ids)
             paths += write_shift(folder, name, texts, qrels[inside])
         elif kind == "resttest":
-            bucket = folder / f"bucket-{name}"
-            paths.append(write_qrels(bucket / "extrapolate.test-qrel.txt", qrels[inside]))
-            paths.append(write_qrels(bucket / "interpolate.test-qrel.txt", qrels[~inside]))
+            bucket_folder = folder / f"bucket-{name}"
+            paths += _write_bucket(bucket_folder, qrels[inside], qrels[~inside])
         else:
-            released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-            paths.append(write_qrels(folder / f"{released}.train-qrel.txt", qrels[inside]))
+            path = folder / _training_file(name)
+            paths.append(write_qrels(path, qrels[inside]))
     return paths
+
+
+def _write_bucket(folder: Path, held_out: pd.DataFrame, others: pd.DataFrame) -> list[Path]:
+    """Write the test qrels of a bucket, and those of all other buckets; return the paths."""
+    extrapolate = write_qrels(folder / "extrapolate.test-qrel.txt", held_out)
+    interpolate = write_qrels(folder / "interpolate.test-qrel.txt", others)
+    return [extrapolate, interpolate]
+
+
+def _training_file(name: str) -> str:
+    """Return the file of a training set: SIZE/REGIME for a set REGIME-SIZE, else by its name."""
+    released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
+    return f"{released}.train-qrel.txt"
 
 
 def _refuse_slashes(names: Iterable[str]) -> None:

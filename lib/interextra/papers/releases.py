@@ -90,8 +90,10 @@ def gather_training_qrels(folder: Path) -> pd.DataFrame:
         raise InputError(
             f"{folder}: no training qrels; put the official qrels.train.tsv into {place}"
         )
-    qrels = pd.concat([_read_either(path) for path in paths], ignore_index=True)
-    qrels = qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]]
+    parts = [_read_either(path) for path in paths]
+    qrels = pd.concat(parts, ignore_index=True)
+    is_relevant = qrels["relevance"] > 0
+    qrels = qrels.loc[is_relevant, ["query_id", "doc_id"]]
     for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
         if "train" not in path.name:
             tested = read_qrels(path, duplicates="keep")["query_id"]
@@ -137,14 +139,21 @@ def released_agreement(
         for size in published.SIZES:
             table = pd.DataFrame({"encoder": encoder, "size": size, "query_id": test_ids})
             released = _in_released(train_ids, folder, size)
-            for regime, inside in released.items():
-                table[regime] = inside[neighbours].mean(axis=1)
-            in_either = table[list(released)].sum(axis=1)
-            table["neither"] = (1 - in_either).clip(0)
-            for regime, inside in released.items():
-                table[f"chance_{regime}"] = inside.mean()
+            _add_shares(table, neighbours, released)
             parts.append(table)
     return pd.concat(parts, ignore_index=True)
+
+
+def _add_shares(
+    table: pd.DataFrame, neighbours: np.ndarray, released: dict[str, np.ndarray]
+) -> None:
+    """Add to a table of test queries the shares of `released_agreement`, of their neighbours."""
+    for regime, inside in released.items():
+        table[regime] = inside[neighbours].mean(axis=1)
+    in_either = table[list(released)].sum(axis=1)
+    table["neither"] = (1 - in_either).clip(0)
+    for regime, inside in released.items():
+        table[f"chance_{regime}"] = inside.mean()
 
 
 def _in_released(train_ids: pd.Series, folder: Path, size: str) -> dict[str, np.ndarray]:
@@ -226,10 +235,7 @@ def released_bucket_agreement(
     rows = []
     for encoder, cell in vectors.items():
         train, dl = cell.read(store)
-        as_train, as_test = dev_vectors[encoder].read(store)
-        dev = as_test if len(as_test) else as_train
-        is_known = dev.any(axis=1)
-        dev = dev[is_known]
+        dev, is_known = _known_dev_vectors(store, dev_vectors[encoder])
         for clustered, normalise in itertools.product(("train+test", "test"), (True, False)):
             others = train if clustered == "train+test" else None
             ours = [_buckets_of_dev(dev, dl, others, seed, normalise) for seed in seeds]
@@ -238,6 +244,14 @@ def released_bucket_agreement(
                 compared = _compared(buckets, released[is_known], ours)
                 rows.append({**labels, "seed": seed, **compared})
     return pd.DataFrame(rows)
+
+
+def _known_dev_vectors(store: Store, vectors: Vectors) -> tuple[np.ndarray, np.ndarray]:
+    """Return the vectors of the dev queries that have one, and which queries these are."""
+    as_train, as_test = vectors.read(store)
+    dev = as_test if len(as_test) else as_train
+    is_known = dev.any(axis=1)
+    return dev[is_known], is_known
 
 
 def _compared(
@@ -263,7 +277,8 @@ def _buckets_of_dev(
     if train is None:
         return resttest.buckets(dev, dl, k, seed, normalise).train
     test = np.concatenate([dev, dl])
-    return resttest.buckets(train, test, k, seed, normalise).test[: len(dev)]
+    found = resttest.buckets(train, test, k, seed, normalise)
+    return found.test[: len(dev)]
 
 
 def released_queries(folder: Path, shift: str) -> pd.DataFrame:
@@ -331,7 +346,13 @@ def _with_case(text: str) -> list[str]:
 
 def _first_of(order: Sequence[str]) -> Rule:
     """Return the rule that gives the first cluster, in this order, that a query falls into."""
-    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
+
+    def first(text: str) -> list[str]:
+        """Return the first of the clusters of a query."""
+        in_order = sorted(attributes.wh_words(text), key=order.index)
+        return in_order[:1]
+
+    return first
 
 
 def rule_agreement(folder: Path) -> pd.DataFrame:
@@ -416,12 +437,13 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
         for cluster, texts in queries.groupby("cluster", sort=False)["text"]:
             others = queries[queries["cluster"] != cluster]
             others = others.drop_duplicates("query_id")["text"]
+            words = texts.str.lower().str.split().explode()
             row = {
                 "shift": shift,
                 "cluster": cluster,
                 "jaccard": weighted_jaccard(texts, others),
                 "n_queries": len(texts),
-                "n_words": texts.str.lower().str.split().explode().nunique(),
+                "n_words": words.nunique(),
                 "authors": authors.get(cluster, np.nan),
             }
             rows.append(row)
@@ -468,7 +490,8 @@ def published_links(folder: Path | None = None) -> pd.DataFrame:
     parts = [authors.assign(of="authors", clusters="topics")]
     if folder:
         points = published_points(folder).query("shift != 'length'")
-        topics = link(points[points["shift"] == "topics"], "jaccard")
+        of_topics = points[points["shift"] == "topics"]
+        topics = link(of_topics, "jaccard")
         parts.append(topics.assign(of="released", clusters="topics"))
         both = link(points, "jaccard")
         parts.append(both.assign(of="released", clusters="topics and wh-words"))
@@ -503,9 +526,11 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
             negatives = ranking["doc_id"][ranking["rank"] <= depth]
             share = negatives.isin(answers).mean()
             shares[f"BM25's first {depth:,} ({name})"] = share * scale
-    table = pd.Series(shares).rename_axis("negatives").reset_index(name="answers")
+    share_of_negatives = pd.Series(shares).rename_axis("negatives")
+    table = share_of_negatives.reset_index(name="answers")
     table["exposed"] = table["answers"] * held_out
-    table["against_random"] = table["exposed"] / table["exposed"][0]
+    of_a_random_passage = table["exposed"][0]
+    table["against_random"] = table["exposed"] / of_a_random_passage
     return table
 
 

@@ -72,7 +72,9 @@ def length(text: str, limit: int = 6, whole: bool = False) -> str:
     >>> length("two  spaces make it six"), length("two  spaces make it six", whole=True)
     ('long', 'short')
     """
-    n_words = len(text.split()) if whole else text.count(" ") + 1
+    n_words = text.count(" ") + 1
+    if whole:
+        n_words = len(text.split())
     return "long" if n_words >= limit else "short"
 
 
@@ -86,7 +88,8 @@ def part(query_id: str, parts: int = 2) -> str:
     >>> part("q1", 3), part("q2", 3), part("q3", 3)
     ('part 2', 'part 1', 'part 3')
     """
-    return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
+    checksum = zlib.crc32(query_id.encode())
+    return f"part {checksum % parts + 1}"
 
 
 # The first parameter of a rule names the column that it reads, the others are its options
@@ -209,8 +212,10 @@ def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
     frame = queries
     if isinstance(by, str) and by.startswith("column:"):
         frame = _with_column(queries, by)
-    labelled = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
-    all_labels = labelled.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
+    given_labels = _applied(function, frame, by)
+    labelled = pd.Series(given_labels, frame["query_id"], dtype=object).dropna()
+    label_of_query = labelled.reindex(queries["query_id"], fill_value="")
+    all_labels = label_of_query.to_numpy(object)
     not_strings = [label for label in all_labels if not isinstance(label, str)]
     if not_strings:
         raise InputError(f"attribute {by}: a label is a string, not {offenders(not_strings)}")

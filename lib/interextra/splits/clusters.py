@@ -88,7 +88,8 @@ def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dic
     words_of = {}
     for label in np.unique(label_of_text).tolist():
         inside = _column_sums(counts[label_of_text == label])
-        order = np.argsort(-_log_odds(inside, in_all), kind="stable")
+        log_odds = _log_odds(inside, in_all)
+        order = np.argsort(-log_odds, kind="stable")
         words_of[label] = words[order[:n]].tolist()
     return words_of
 

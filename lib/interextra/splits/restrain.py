@@ -98,7 +98,8 @@ class ReSTrain(OfVectors, Split):
             yield regimes.extrapolation
         for band_number, band_rows in enumerate(bands(space).values()):
             for size, number in product(self.sizes, range(self.draws)):
-                yield random_part(band_rows, size, (self.seed, number, size, band_number))
+                seed = (self.seed, number, size, band_number)
+                yield random_part(band_rows, size, seed)
 
     def neighbourhood(self, store: Store) -> "Neighbourhood":
         """Return where the training queries lie as seen from the test queries."""
@@ -152,7 +153,8 @@ def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     similarity = np.full(n_train, -np.inf, np.float32)
     n_rankings = max(1, 2**22 // n_train)  # rankings in memory at a time
     for start in range(0, len(test), n_rankings):
-        cosines = _cosines(test[start : start + n_rankings], train)
+        some_test = test[start : start + n_rankings]
+        cosines = _cosines(some_test, train)
         ranks = rankdata(-cosines, method="ordinal", axis=1)
         best_rank = np.minimum(best_rank, ranks.min(axis=0))
         similarity = np.maximum(similarity, cosines.max(axis=0))

@@ -42,7 +42,8 @@ class ReSTTest(OfVectors, Split):
         super().__init__(**fields)
         if not self.pool.source.is_open:
             return
-        n_queries = sum(queries.size() for queries in (self.pool, *self.tested))
+        clustered = (self.pool, *self.tested)
+        n_queries = sum(queries.size() for queries in clustered)
         check_k(self.k, n_queries)
         if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
             check_part(self.fold_size, self._mean_fold_size())
@@ -76,7 +77,8 @@ class ReSTTest(OfVectors, Split):
         found = buckets(train, test, self.k, self.seed, self.normalise)
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
-        found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
+        sizes = found.sizes.assign(bucket=self.names)
+        sizes.to_csv(folder / "sizes.csv", index=False)
         outside = folds(found, self.fold_size, self.seed)
         sets = dict(zip(self.parts(), outside, strict=True))
         self.write_sets(folder, store, sets)
@@ -147,7 +149,8 @@ def buckets(
     centroids = kmeans(vectors, k, seed, normalise)
     distances = cdist(vectors, centroids, "sqeuclidean")
     cluster = distances.argmin(axis=1)  # ties: the lower number
-    n_train = np.bincount(cluster[: len(train)], minlength=k)
+    cluster_of_train = cluster[: len(train)]
+    n_train = np.bincount(cluster_of_train, minlength=k)
     by_size = np.argsort(-n_train, kind="stable")  # the cluster of each bucket
     bucket = np.argsort(by_size)[cluster]
     found = Buckets(
@@ -235,7 +238,8 @@ def sides(values: pd.DataFrame) -> pd.DataFrame:
                 f"leave-one-out, {label}: {offenders(sorted(unmatched))} is not both left out "
                 "and a stratum of queries"
             )
-    return values.assign(side=np.where(left_out == stratum, "out", "in"))
+    side = np.where(left_out == stratum, "out", "in")
+    return values.assign(side=side)
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:

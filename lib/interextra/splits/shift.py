@@ -117,7 +117,8 @@ class Shift(Split):
             cluster_size = self.by.target
         else:
             cluster_size = self.pool.size() // n_clusters
-        return (n_clusters - 1) * max(1, cluster_size - self.n_test)
+        n_train = max(1, cluster_size - self.n_test)
+        return (n_clusters - 1) * n_train
 
     def build(self, folder: Path, store: Store) -> None:
         """Write the files of the split."""
@@ -156,7 +157,8 @@ class Shift(Split):
         query_ids = queries["query_id"]
         if isinstance(self.by, Topics):
             return pd.Series("", query_ids, dtype=object)
-        clusters = pd.Series(attributes.labels(queries, self.by), query_ids, dtype=object)
+        labels = attributes.labels(queries, self.by)
+        clusters = pd.Series(labels, query_ids, dtype=object)
         return clusters.where(clusters.isin(self.names), OUTSIDE)
 
 
@@ -189,7 +191,9 @@ class Division:
         rows = []
         for name in self.clusters:
             is_test = self.test[self.labels == name]
-            rows.append((name, len(is_test), (~is_test).sum(), is_test.sum()))
+            n_train = (~is_test).sum()
+            n_test = is_test.sum()
+            rows.append((name, len(is_test), n_train, n_test))
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:

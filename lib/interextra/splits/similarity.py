@@ -99,7 +99,8 @@ def checked_vectors(vectors: np.ndarray, normalise: bool) -> np.ndarray:
             f"got {vectors.dtype}{vectors.shape}"
         )
     vectors = np.ascontiguousarray(vectors, np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    lengths = np.sqrt(squares)
     _refuse_rows(~np.isfinite(lengths), "NaN or infinite values")
     if not normalise:
         return vectors

@@ -91,7 +91,8 @@ class Split(Cell):
 
     def sets(self, store: Store) -> dict[str, list[str]]:
         """Return the query_ids of each set, by its name."""
-        return json.loads((store[self] / "sets.json").read_text(encoding="utf-8"))
+        path = store[self] / "sets.json"
+        return json.loads(path.read_text(encoding="utf-8"))
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""

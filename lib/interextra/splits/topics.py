@@ -259,8 +259,10 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
     if n == 1:
         return np.zeros(1, np.int64), 0.0
     distances = cdist(centroids, centroids)
-    rows = _exact(distances, n) if method == "exact" else _greedy(distances, n)
-    return rows, float(pdist(centroids[rows]).sum())
+    choose = _exact if method == "exact" else _greedy
+    rows = choose(distances, n)
+    spread = pdist(centroids[rows]).sum()
+    return rows, float(spread)
 
 
 def _greedy(distances: np.ndarray, n: int) -> np.ndarray:
@@ -298,7 +300,8 @@ def _exact(distances: np.ndarray, n: int) -> np.ndarray:
         largest = sums.max()
         if inner_sum + largest > best_sum + tolerance:
             best_sum = inner_sum + largest
-            last_two = start + np.argwhere(sums >= largest - tolerance)[0]
+            is_largest = sums >= largest - tolerance
+            last_two = start + np.argwhere(is_largest)[0]
             best_rows = [*members, *last_two]
     return np.array(best_rows, np.int64)
 

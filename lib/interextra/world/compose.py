@@ -159,6 +159,7 @@ class Composer:
         it = row["it"]
         if row["alias"] and self.rng.random() < 0.4:
             full = f"{full} ({row['alias']})"
+        own = spec["attributes"][attribute]
         return {
             "N": full,
             "n": name,
@@ -168,13 +169,15 @@ class Composer:
             "it": it,
             "It": it,
             "its": _POSSESSIVE[it],
-            "noun": pick(self.rng, spec["attributes"][attribute]["nouns"]),
+            "noun": pick(self.rng, own["nouns"]),
         }
 
     def _clause(self, spec: Spec, row: Row, attribute: str) -> str:
         """Return a clause that says the value of an attribute."""
-        wording = pick(self.rng, spec["attributes"][attribute]["clause"])
-        return render(wording, self.rng, **self._slots(spec, row, attribute))
+        own = spec["attributes"][attribute]
+        wording = pick(self.rng, own["clause"])
+        slots = self._slots(spec, row, attribute)
+        return render(wording, self.rng, **slots)
 
     def _add(
         self,
@@ -197,7 +200,8 @@ class Composer:
             n_words = len(text.split())
             if MIN_WORDS <= n_words <= MAX_WORDS and text not in self.texts:
                 self.texts.add(text)
-                self.passages.append({"text": text, **about, "domain": spec["domain"]})
+                passage = {"text": text, **about, "domain": spec["domain"]}
+                self.passages.append(passage)
                 return len(self.passages) - 1
         return None
 
@@ -223,7 +227,8 @@ class Composer:
         wants_tail = n_words < MIN_WORDS
         if MIN_WORDS <= n_words < 30:
             wants_tail = self.rng.random() < 0.3
-        if not wants_tail or n_words + len(tail.split()) > MAX_WORDS:
+        is_too_long = n_words + len(tail.split()) > MAX_WORDS
+        if not wants_tail or is_too_long:
             return text
         if self.rng.random() < 0.15:
             return f"{tail} {text}"
@@ -248,7 +253,11 @@ class Composer:
         known = [attribute for attribute in spec["attributes"] if row[attribute] != "-"]
         for attribute in known:
             chance = self.rng.random()
-            n_passages = 2 if chance > 0.92 else int(chance > 0.18)
+            n_passages = 0
+            if chance > 0.92:
+                n_passages = 2
+            elif chance > 0.18:
+                n_passages = 1
             gold = [self._fact(spec, row, attribute) for _ in range(n_passages)]
             group = spec["attributes"][attribute]["group"]
             self._intent(spec, [row], attribute, group, gold)
@@ -286,7 +295,8 @@ class Composer:
         self, spec: Spec, row: Row, known: list[str], kind: str, n_attributes: int
     ) -> None:
         """Add a passage that may mention two facts, and is about the first `n_attributes`."""
-        wordings = spec[kind] if kind == "background" else self.common[kind]
+        of_domain = kind == "background"
+        wordings = spec[kind] if of_domain else self.common[kind]
         two = shuffled(self.rng, known)[:2]
         slots = self._slots(spec, row, two[0])
         for number, attribute in enumerate(two, start=1):
@@ -307,7 +317,8 @@ class Composer:
         couples = list(relations)
         n_wanted = int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
-            neighbour = rows[i + 1 + below(self.rng, 3)]
+            distance = 1 + below(self.rng, 3)
+            neighbour = rows[i + distance]
             couple = (rows[i]["name"], neighbour["name"])
             is_related = couple in relations or couple[::-1] in relations
             if len(couples) < n_wanted and not is_related:
@@ -393,7 +404,9 @@ class Composer:
         own = intent.spec["attributes"].get(intent.attribute, {"nouns": [""]})
         noun = pick(rng, own["nouns"])
         verb = be(noun)
-        whats = pick(rng, ["whats", "what's"]) if verb == "is" else "what are"
+        whats = "what are"
+        if verb == "is":
+            whats = pick(rng, ["whats", "what's"])
         slots = {"noun": noun, "be": verb, "whats": whats}
         names = [_name_in_query(row, rng) for row in intent.rows]
         if len(names) == 1:
@@ -450,7 +463,8 @@ def grade(intent: Intent, passage: Passage, group_of: Groups) -> int:
     if passage["kind"] == "near":
         return int(wanted == about and is_first)
     if wanted <= about and is_there:
-        is_just_this = wanted == about and is_first and passage["kind"] == "fact"
+        is_fact = passage["kind"] == "fact"
+        is_just_this = wanted == about and is_first and is_fact
         return 3 if is_just_this else 2
     if wanted == about:
         groups = [group_of.get((passage["domain"], name)) for name in attributes]

@@ -144,7 +144,8 @@ class Draft:
         on_attribute = self.about[intent.domain, intent.attribute]
         pool += shuffled(self.rng, on_attribute)[:10]
         for _ in range(5):
-            pool.append(below(self.rng, len(self.doc_ids)))
+            stranger = below(self.rng, len(self.doc_ids))
+            pool.append(stranger)
         judged = {}
         for position in pool:
             passage = self.composer.passages[position]
@@ -242,7 +243,8 @@ def _add_tests(draft: Draft, planned: Planned) -> None:
             if test_set == "dev":
                 draft.label("dev", query, intent)
             else:
-                draft.judge("test" if test_set in TEST_SIZES else test_set, query, intent)
+                split = "test" if test_set in TEST_SIZES else test_set
+                draft.judge(split, query, intent)
 
 
 def _add_training(draft: Draft, holdout: Holdout, n_train: int) -> None:
@@ -384,8 +386,10 @@ def _fitting(intents: list[Intent], kind: str) -> list[Intent]:
     if kind != "lookup":
         return intents
     values = [intent.rows[0][intent.attribute] for intent in intents]
-    return [
-        intent
-        for intent, value in zip(intents, values, strict=True)
-        if values.count(value) == 1 and len(value.split()) <= 9
-    ]
+    fitting = []
+    for intent, value in zip(intents, values, strict=True):
+        is_unique = values.count(value) == 1
+        is_short = len(value.split()) <= 9
+        if is_unique and is_short:
+            fitting.append(intent)
+    return fitting

@@ -54,8 +54,9 @@ def cells(test_set: str, n: int) -> dict[Cell, int]:
     >>> cells("dl19", 43)[("full", "duplicate")]
     22
     """
-    full, partial, zero = whole(SHARES[test_set]["entity"], n)
-    duplicate, similar, _ = whole(SHARES[test_set]["intent"], n)
+    shares = SHARES[test_set]
+    full, partial, zero = whole(shares["entity"], n)
+    duplicate, similar, _ = whole(shares["intent"], n)
     rest = full - duplicate
     in_proportion = round(similar * rest / max(1, rest + partial))
     similar_full = max(similar - partial, min(rest, in_proportion))
@@ -92,8 +93,14 @@ class Holdout:
         self.used: set[int] = set()
         self.load: Counter[str] = Counter()  # test queries about each entity
         order = shuffled(rng, range(len(intents)))
-        self.singles = [i for i in order if len(intents[i].entities) == 1]
-        self.pairs = [i for i in order if len(intents[i].entities) == 2]
+        self.singles: list[int] = []
+        self.pairs: list[int] = []
+        for i in order:
+            n_entities = len(intents[i].entities)
+            if n_entities == 1:
+                self.singles.append(i)
+            elif n_entities == 2:
+                self.pairs.append(i)
         self.of_entity: dict[str, list[int]] = defaultdict(list)
         for i, intent in enumerate(intents):
             for entity in intent.entities:
@@ -126,13 +133,16 @@ class Holdout:
         It is about a pair or about one entity, as asked, or else the other way round. Of 30 it is
         the one that takes least out of training; None if none can.
         """
-        candidates = self._candidates(cell, pair) or self._candidates(cell, not pair)
+        candidates = self._candidates(cell, pair)
+        if not candidates:
+            candidates = self._candidates(cell, not pair)
         if not candidates:
             return None
         best = min(candidates, key=lambda candidate: candidate.cost)
         self.used.add(best.position)
         self.banned |= best.out
-        if best.allowed and self.required.keys().isdisjoint(best.allowed):
+        has_none = self.required.keys().isdisjoint(best.allowed)
+        if best.allowed and has_none:
             self.required[pick(self.rng, best.allowed)] = None
         self.load.update(self.intents[best.position].entities)
         return best.position
@@ -156,10 +166,13 @@ class Holdout:
         """Return a candidate; None if what it asks of training goes against what others asked."""
         out, needed = self.demands(position, cell)
         allowed = [i for i in needed if i not in self.banned and i not in out]
-        if (needed and not allowed) or not out.isdisjoint(self.required):
+        if needed and not allowed:
+            return None
+        if not out.isdisjoint(self.required):
             return None
         cost = len(out - self.banned)
-        loads = [self.load[entity] for entity in self.intents[position].entities]
+        entities = self.intents[position].entities
+        loads = [self.load[entity] for entity in entities]
         if max(loads) >= 4:
             cost += 50
         return _Candidate(position, out, allowed, cost)

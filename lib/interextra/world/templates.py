@@ -130,7 +130,8 @@ def typo(text: str, rng: Random) -> str:
     else:
         slip = following + letter
     before = word[:at]
-    words[position] = before + slip + word[at + 2 :]
+    after = word[at + 2 :]
+    words[position] = before + slip + after
     return " ".join(words)
 
 
