@@ -47,7 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "spare": False,
 }
 Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
-# Options of other protocols than the one that is named.
+# Protocol → the options that only other protocols use.
 UNUSED = {
     "restrain": ("attribute", "clusters", "k", "n_test"),
     "resttest": ("attribute", "clusters", "n_test"),
@@ -60,8 +60,8 @@ class _TestSet(NamedTuple):
 
     queries: pd.DataFrame  # query_id, text
     qrels: pd.DataFrame
-    strata: pd.Series | None  # what left-out part each query belongs to, by query_id
-    gate_ids: list[str]  # the queries that only show a lead, sorted
+    strata: pd.Series | None  # what left-out part each query belongs to, by query_id; see `_strata`
+    gate_ids: list[str]  # those that only show a lead over a baseline, see `gate_of`; sorted
 
 
 def split_of(protocol: str, collection: str, options: Options) -> Split:
@@ -87,13 +87,14 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     _refuse_unused(protocol, options)
     _refuse_repeated_splits(protocol, options)
     seed = options["seed"]
+    # all queries of the split: their seed draws nothing, but is part of the configuration
     train_split = Queries(source=source, split=options["train_split"], seed=seed)
     pool = train_split.trainable()
     size = _number(options["size"], pool.size())
     if protocol == "shift":
         return _shift_of(pool, size, options)
     test_splits = list(options["test_splits"])
-    if protocol == "resttest":  # which bucket the queries of the gate belong to
+    if protocol == "resttest":  # the queries of the gate need a bucket, too
         gate = gate_of(options, source)
         if gate:
             test_splits.append(gate)
@@ -114,9 +115,9 @@ def _refuse_unused(protocol: str, options: Options) -> None:
 
 
 def _refuse_repeated_splits(protocol: str, options: Options) -> None:
-    """Refuse a split of the collection that would both train and test, or the like."""
+    """Refuse a split of the collection that is named twice: to train, to test or for the lead."""
     names = [options["train_split"], options["gate_split"]]
-    if protocol != "shift":
+    if protocol != "shift":  # a shift tests on queries of the training split
         names += options["test_splits"]
     counts = Counter(filter(None, names))
     repeated = sorted(name for name, count in counts.items() if count > 1)
@@ -136,6 +137,7 @@ def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
     attribute = options["attribute"]
     clusters = options["clusters"]
     labels = pd.Series(attributes.labels(pool.frame(), attribute))
+    # "": a query in no cluster
     takes_part = labels.isin(clusters) if clusters else labels != ""
     counts = labels[takes_part].value_counts()
     smallest = counts.min() if len(counts) else 1
@@ -160,16 +162,21 @@ def _vectors_of(
 
 
 def _number(value: float, total: int) -> int:
-    """Return a number of queries; a value below 1 is a share of `total`, at least 1; 0 stays."""
+    """Return a number of queries, given as such or, below 1, as a share of `total`.
+
+    A share is of at least one query; 0 stays 0, which stands for all.
+    """
     if value >= 1 or not value:
         return int(value)
     return max(1, int(value * total))
 
 
 def gate_of(options: Options, source: Source) -> str:
-    """Return the split whose queries show a lead and measure no loss.
+    """Return the split whose queries show a lead over a baseline and measure no loss.
 
-    It is `gate_split`, a free dev, or "" for none (see `GATE_SHARE`).
+    It is `gate_split` where it is named, else dev if it neither trains nor tests and the vectors
+    are no files, which hold none of dev. "" where there is none: then GATE_SHARE of the test
+    queries show the lead.
     """
     if options["gate_split"] or options["vectors"]:
         return options["gate_split"]
@@ -210,7 +217,8 @@ def sets_of(split: Split) -> list[str]:
 def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     """Return all queries that the models of a split search.
 
-    They are its test queries, and those of the split `gate` of the collection.
+    They are its test queries, and those of the split `gate` of the collection: this is "" for none,
+    and may be one of the test splits, as `split_of` makes it for resttest.
     """
     tested: tuple[Queries | Part, ...]
     if isinstance(split, OfVectors):
@@ -225,10 +233,14 @@ def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
 def export(split: Split, store: Store, out: Path, options: Options) -> dict[str, Any]:
     """Write the training sets of a split as trainers read them, with what its runs are measured by.
 
-    For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives.
-    test.tsv, test.qrels: all queries to search and their judgements; gate.txt: those that only show
-    a lead; strata.tsv: what left-out part each belongs to. manifest.json: protocol, configuration,
-    counts, SHA-256 of every file.
+    Beside the files of each format there are:
+
+    - NAME/exposed.txt, for each set: the passages to exclude from a trainer's own negatives, as
+      they are relevant to other queries (see `exposed_passages`).
+    - test.tsv, test.qrels: all queries to search, and their judgements.
+    - gate.txt: those of these queries that only show a lead.
+    - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
+    - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
     Parameters
     ----------
@@ -237,8 +249,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     out : Path
         A new folder, which is there as a whole or not at all.
     options : Options
-        Those of `split_of`, format (some of `formats`), negatives (random ones of each pair, see
-        `TrainingSet`) and spare (no exposed ones).
+        Those of `split_of`, format (some of `formats`), negatives (how many are drawn for each
+        pair, see `TrainingSet`) and spare (whether no exposed passage is drawn).
 
     Returns
     -------
@@ -293,7 +305,7 @@ def _refuse_without_passages(source: Source) -> None:
 
 def _report_untrainable(pool: Queries) -> None:
     """Say on standard error which training queries are in no set: without a relevant passage."""
-    if not pool.relevance:
+    if not pool.relevance:  # all are trainable, see `Queries.trainable`
         return
     all_ids = pd.Index(pool.source.open().query_ids(pool.split))
     left_out = all_ids.difference(pool.ids(), sort=False).tolist()
@@ -307,7 +319,7 @@ def _report_untrainable(pool: Queries) -> None:
 
 
 def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
-    """Return the query_ids of each training set; a set is a folder, whose name has no slash."""
+    """Return the query_ids of each training set; refuse a name that no folder can have."""
     names = sets_of(split)
     with_slash = [name for name in names if "/" in name]
     if with_slash:
@@ -319,14 +331,17 @@ def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
 
 
 def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> _TestSet:
-    """Read the queries to search, of which none is `trained`, and choose those of the gate."""
+    """Read the queries to search and choose those of the gate.
+
+    None may be in `trained`, the query_ids of all training sets.
+    """
     searched = searched_queries(split, gate)
     frames = [part.frame(store)[["query_id", "text"]] for part in searched]
     queries = pd.concat(frames, ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in searched], ignore_index=True)
     _refuse_unmeasurable(queries["query_id"], qrels, trained, split.pool.source.spec)
     strata = _strata(split, store, gate)
-    if strata is not None:  # a gate's query of a kind in no training set shows no lead
+    if strata is not None:  # without a stratum are only gate queries of no left-out part
         queries = queries[queries["query_id"].isin(strata.index)]
         qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
     if gate:
@@ -340,7 +355,7 @@ def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> 
 def _refuse_unmeasurable(
     test_ids: pd.Series, qrels: pd.DataFrame, trained: set[str], spec: str
 ) -> None:
-    """Refuse queries to search that also train, stand in two splits, or are all without answers."""
+    """Refuse a query to search that also trains or stands in two splits, and no answers at all."""
     wrong = test_ids[test_ids.isin(trained) | test_ids.duplicated()].tolist()
     if wrong:
         raise InputError(
@@ -352,12 +367,15 @@ def _refuse_unmeasurable(
 
 
 def _strata(split: Split, store: Store, gate: str) -> pd.Series | None:
-    """Return the left-out part of each query to search; None where a split divides none."""
+    """Return the left-out part of each query to search, but not of a gate's query of no such part.
+
+    None where a split leaves out no part of the test queries (ReSTrain).
+    """
     if not split.release:
         return None
     if isinstance(split, Shift):
         strata = split.strata(store, [gate] if gate else [])
-    else:
+    else:  # the gate is among the test splits
         strata = split.strata(store)
     return strata[strata.isin(split.names)]
 
@@ -387,7 +405,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a text a line."""
+    """Write a file of these lines."""
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
@@ -398,7 +416,10 @@ def _manifest(
     gate: str,
     options: Options,
 ) -> dict[str, Any]:
-    """Return what `own.manifest.Manifest` reads, but for the SHA-256 of the files."""
+    """Return what `own.manifest.Manifest` reads, but for the SHA-256 of the files.
+
+    n_test counts the queries that measure, without those of the gate.
+    """
     counts = {}
     for name, training_set in training_sets.items():
         query_ids = training_set.pairs.query_ids

@@ -52,7 +52,9 @@ class Draws:
     first: np.ndarray
     second: np.ndarray
     effect: np.ndarray
-    bias: float = 0.0  # what plain resamples of the queries shift the effect by
+    # By how much the mean over plain resamples (not stretched, without the noise of training)
+    # exceeds the effect. The draws keep it. 0 where it is not computed, as for a contrast.
+    bias: float = 0.0
 
 
 class Effects(pd.DataFrame):
@@ -77,12 +79,11 @@ class Effects(pd.DataFrame):
         ----------
         table : a row an effect.
         by : the columns that name a row.
-        columns : first, second and effect: the columns of the estimates. Of a table with one
-            column, that of the effect, this also stands for both sides.
+        columns : those of the estimates of first, second and effect; or that of the effect alone.
         drawn : float[rows, n_boot] of each of the columns.
-        bias : of each row, see `Draws`; unless given, none.
+        bias : of each row, see `Draws`; unless given, 0.
         """
-        if len(columns) == 1:
+        if len(columns) == 1:  # the effect stands for both sides, too
             columns = [*columns] * 3
             drawn = drawn * 3
         column_of = dict(zip(("first", "second", "effect"), columns, strict=True))
@@ -122,7 +123,8 @@ class Effects(pd.DataFrame):
         Parameters
         ----------
         column : one of those that name the rows, e.g. model.
-        pairs : (first, second) values of the column; a group that lacks one of them has no row.
+        pairs : (first, second) values of the column. A pair has no row where one of them is
+            missing among the rows of the same other labels.
 
         Returns
         -------
@@ -156,15 +158,21 @@ class Effects(pd.DataFrame):
     def beside(self, published: pd.DataFrame, on: Sequence[str]) -> "Effects":
         """Return the rows with the published effects beside them: `published`, and a `verdict`.
 
-        A verdict is the first that applies, where the published effect counts with its rounding:
-        "" (nothing is published); undecided (our effect or its interval is undefined, our interval
-        includes 0, or the published effect is 0 and lies outside of it); agrees (it lies inside
-        our interval); same direction; opposite.
+        A published effect is all numbers that are printed like it, from scaled - rounding to
+        scaled + rounding. The verdict is the first that applies:
+
+        - "": nothing is published;
+        - undecided: our effect or its interval is undefined, or our interval includes 0, or the
+          published effect includes 0 and lies outside our interval;
+        - agrees: the published effect overlaps our interval;
+        - same direction: both effects have the same sign;
+        - opposite.
 
         Parameters
         ----------
-        published : rows of `papers.published.load`, or others with the columns of `on`, scaled and
-            rounding. Several of our rows may stand beside the same published one.
+        published : rows of `papers.published.load`, or others with the columns of `on`, scaled (the
+            effect on our scale) and rounding (half a unit of its last digit). Several of our rows
+            may stand beside the same published one.
         on : columns that name an effect on both sides.
 
         Raises
@@ -195,7 +203,7 @@ def _verdicts(table: Effects, theirs: pd.Series, rounding: pd.Series) -> np.ndar
     ours = table._estimates()
     low = table["low"]
     high = table["high"]
-    reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
+    reach = rounding + 1e-12  # an end that is equal but for binary fractions counts as inside
     is_inside = (low <= theirs + reach) & (theirs - reach <= high)
     is_zero = theirs.abs() <= reach
     is_undefined = ours.isna() | low.isna() | high.isna()
@@ -224,19 +232,24 @@ def effects(
 
     Parameters
     ----------
-    values : tidy values; several of one query, side and training (the k - 1 models that had its
-        cluster) are averaged. They may have the columns seed (trainings), left_out (the model of a
-        row made of several), unit (queries that are drawn together) and trained (which trained
-        model a value is of, the same name on whatever queries; "" for what is not trained).
+    values : tidy values; several of one query, side and training are averaged, such as those of
+        the k - 1 models that trained on the query's cluster. Columns that they may have:
+
+        - seed: of the training.
+        - left_out: which of the models of a system a value is of, such as the cluster that it was
+          not trained on.
+        - unit: queries of the same unit are drawn together.
+        - trained: the name of the trained model, the same on whatever queries; "" where nothing was
+          trained.
     by : labels that make a group.
     on, sides : the label that tells the two sides apart, and its two values, e.g.
         ("interpolation", "extrapolation"). Without them the mean of each group.
-    effect : delta, difference or mean, see `KINDS`; undefined (NaN) where it divides by a mean of
-        0.
+    effect : delta, difference or mean (of the first side, if there are two), see `KINDS`; undefined
+        (NaN) where it divides by a mean of 0.
     strata : a column; queries are drawn within each of its values, and the effect is the mean of
         the strata's effects.
-    family : Holm's correction holds within rows that share these labels of `by`; unless given, the
-        measure.
+    family : labels of `by`; Holm's correction is over the rows that share them, over all rows if it
+        is empty. Unless given, the measure where `by` has it.
     seed : of the draws, with the ids of what is drawn.
     n_boot : number of resamples.
 
@@ -247,9 +260,10 @@ def effects(
         Columns of the sides and of the effect bear their names. p_value is of the paired t-test
         over queries: of two sides, without strata. n_units: what is drawn, queries or units of
         them. sd_trainings is the standard deviation between trainings of the mean of a single model
-        on the queries of its row and stratum, see `training_noises`; where it is missing, nothing
-        was trained twice. over: what the interval is over, QUERIES, ONE_TRAINING (the next one may
-        come out otherwise) or TRAININGS. Intervals: see `stretched` and `interval`.
+        on the queries of its row, with strata on those of the first one by name, see
+        `training_noises`; where it is missing, nothing was trained twice. over: what the interval
+        is over, QUERIES, ONE_TRAINING (the next one may come out otherwise) or TRAININGS.
+        Intervals: see `stretched` and `interval`.
 
     Raises
     ------
@@ -271,25 +285,26 @@ def effects(
         family = [name for name in by if name == "measure"]
     _refuse_columns(values, [*by, on, strata], family, by)
     _refuse_sides(on, sides, effect)
-    values = _measured(values, on, sides)
+    values = _of_these_sides(values, on, sides)
     labels = [*by, strata] if strata else by
     parts = {}
     for key, part in grouped(values, labels):
         parts[key] = paired(part, on, sides, key)
     groups = _resampled_groups(parts, labels, len(by), seed, n_boot)
+    # without sides, all three columns are the same one, the mean
     names_of_sides = map(str, sides or ("mean", "mean"))
     columns = [*names_of_sides, effect]
     table = _estimated(groups, by, columns, effect)
     if on:
         p_values = [np.nan] * len(table)
-        if not strata:
+        if not strata:  # then each part is a row, in the same order
             p_values = [paired_t(part.difference) for part in parts.values()]
         _insert_p_values(table, p_values, family)
     return table
 
 
-def _measured(values: pd.DataFrame, on: str | None, sides: tuple) -> pd.DataFrame:
-    """Return the values of the sides, of which there must be some."""
+def _of_these_sides(values: pd.DataFrame, on: str | None, sides: tuple) -> pd.DataFrame:
+    """Return the values of the sides; refuse values that hold none."""
     if on:
         values = values[values[on].isin(sides)]
     if values.empty:
@@ -304,7 +319,7 @@ def _refuse_columns(
     family: Sequence[str],
     by: Sequence[str],
 ) -> None:
-    """Refuse values without some of these labels, and a family by labels that no row has."""
+    """Refuse values without one of these columns, and a family by a label that is not in `by`."""
     wanted = [name for name in labels if name] + ["query_id", "value"]
     absent = [name for name in wanted if name not in values]
     if absent:
@@ -319,12 +334,12 @@ def _refuse_columns(
 
 
 def _refuse_sides(on: str | None, sides: tuple, effect: str) -> None:
-    """Refuse an unknown effect, and one that is not between two sides where it must be."""
+    """Refuse an unknown effect, sides that do not fit `on`, and an effect that lacks its sides."""
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
     n_sides = 0 if on is None else 2
-    n_distinct = len(set(sides))
-    if not len(sides) == n_distinct == n_sides:
+    is_repeated = len(set(sides)) < len(sides)
+    if len(sides) != n_sides or is_repeated:
         raise InputError(
             f"effects: on = {on!r}, sides = {sides!r}; give a column and its two values, or neither"
         )
@@ -338,7 +353,8 @@ def _insert_p_values(table: Effects, p_values: Sequence[float], family: Sequence
     """Insert p-values behind the intervals of a table, and Holm's, within families of rows."""
     place = list(table).index("high") + 1
     table.insert(place, "p_value", p_values)
-    families = list(family) or np.zeros(len(table))
+    one_family = np.zeros(len(table))
+    families = list(family) or one_family
     by_family = table.groupby(families, dropna=False)
     adjusted = by_family["p_value"].transform(holm)
     table.insert(place + 1, "p_holm", adjusted)
@@ -348,8 +364,8 @@ class _Stratum(NamedTuple):
     """A group in one stratum: what was measured, what was resampled, and the noise of training."""
 
     part: Paired
-    resampled: np.ndarray  # float[n_boot, n_sides], means
-    noisy: np.ndarray  # float[n_boot, n_sides], the same with the noise of training
+    resampled: np.ndarray  # float[n_boot, n_sides], means of the sides on resamples of the units
+    noisy: np.ndarray  # float[n_boot, n_sides], the same plus the noise of training
     noise: TrainingNoise
 
     @property
@@ -368,7 +384,7 @@ class _Estimate(NamedTuple):
 
     value: float
     draws: np.ndarray  # float[n_boot]
-    bias: float  # what resampling queries shifts the estimate by, as it does a ratio of means
+    bias: float  # see `Draws`; a ratio of means has one
 
 
 def _resampled_groups(
@@ -378,13 +394,14 @@ def _resampled_groups(
     seed: int,
     n_boot: int,
 ) -> dict[Key, list[_Stratum]]:
-    """Return the strata of each group with all that is drawn for them, in one order.
+    """Return the strata of each group with all that is drawn for them.
 
-    The first `n_by` labels of a key name the group, one behind them the stratum.
+    The first `n_by` labels of a key name the group, one behind them the stratum. Groups have the
+    order of the parts, strata that of their names.
     """
     resampled = _resampled(parts, n_by, seed, n_boot)
-    system_labels = [labels.index(name) for name in SYSTEM if name in labels]
-    noises = training_noises(parts, system_labels)
+    places_of_system = [labels.index(name) for name in SYSTEM if name in labels]
+    noises = training_noises(parts, places_of_system)
     groups: dict[Key, list[_Stratum]] = {key[:n_by]: [] for key in parts}
     for key in sorted(parts, key=str):
         part = parts[key]
@@ -409,24 +426,29 @@ def _resampled(
     resampled: dict[Key, np.ndarray] = {}
     keys_by_units = _keys_by_units(parts, n_by)
     for (stratum, unit_ids, _), keys in keys_by_units.items():
-        of_units = seed_of(seed, unit_ids)
-        _, of_stratum = seed_of(seed, stratum)
-        own_seed = (*of_units, of_stratum) if stratum else of_units
+        own_seed: tuple[int, ...] = seed_of(seed, unit_ids)
+        if stratum:
+            _, number_of_stratum = seed_of(seed, stratum)
+            own_seed = (*own_seed, number_of_stratum)
         units = parts[keys[0]].units
         tables = [parts[key].values for key in keys]
         means_of_tables = resampled_means(tables, units, own_seed, n_boot)
         for key, means in zip(keys, means_of_tables, strict=True):
-            resampled[key] = means.mean(axis=1)  # over trainings
+            resampled[key] = means.mean(axis=1)  # of float[n_boot, n_trainings, n_sides]
     return resampled
 
 
 def _keys_by_units(parts: Mapping[Key, Paired], n_by: int) -> dict[tuple, list[Key]]:
-    """Return stratum, ids of units, units of the queries → the keys for which they are the same."""
+    """Return the keys of parts that share their draws, by what these parts have in common.
+
+    It is the stratum (() without strata), the ids of the units, and the unit of each query, as
+    bytes.
+    """
     keys_by_units: dict[tuple, list[Key]] = {}
     for key, part in parts.items():
         stratum = tuple(map(str, key[n_by:]))
-        drawn = (stratum, part.unit_ids, part.units.tobytes())
-        keys_by_units.setdefault(drawn, []).append(key)
+        shared = (stratum, part.unit_ids, part.units.tobytes())
+        keys_by_units.setdefault(shared, []).append(key)
     return keys_by_units
 
 
@@ -439,9 +461,12 @@ def _drawn_noise(
 ) -> np.ndarray:
     """Return draws float[n_boot, n_sides] of the noise of training in the means of the sides.
 
-    The noise is normal, its own uncertainty chi-squared; the key is part of its seed. It is drawn
-    for each side and stratum by itself, although one model stands on several, and drawn queries
-    hold a part of it: where strata differ little, intervals come too wide.
+    The noise is normal, its own uncertainty chi-squared; the key is part of its seed. There is none
+    (0) where nothing was trained twice.
+
+    Noise is drawn for each side and stratum by itself, although one model may stand on several, and
+    although the values of drawn queries hold a part of it. So where strata differ little, as random
+    ones do, intervals are wider than they need be.
     """
     _, n_trainings, n_sides = part.values.shape
     if not noise.freedom:
@@ -449,7 +474,8 @@ def _drawn_noise(
     name = repr(tuple(map(str, key)))
     random = np.random.default_rng(seed_of(seed, [name]))
     scale = np.sqrt(noise.freedom / random.chisquare(noise.freedom, n_boot))
-    deviations = noise.deviation * np.sqrt(part.models.shares / n_trainings)  # [n_sides]
+    # float[n_sides]; a side is a mean over trainings and, by their shares, over models
+    deviations = noise.deviation * np.sqrt(part.models.shares / n_trainings)
     normal = random.normal(size=(n_boot, n_sides))
     return normal * scale[:, None] * deviations
 
@@ -460,7 +486,7 @@ def _estimated(
     columns: Sequence[str],
     effect: str,
 ) -> Effects:
-    """Return the effects of groups, with both sides in the first two of the columns."""
+    """Return the effects of groups; `columns` are those of both sides and the effect."""
     statistics: tuple[Statistic, ...] = (
         lambda first, second: first,
         lambda first, second: second,
@@ -472,7 +498,8 @@ def _estimated(
         estimates = [_over_strata(strata, statistic) for strata in groups.values()]
         table[column] = [estimate.value for estimate in estimates]
         drawn.append([estimate.draws for estimate in estimates])
-    biases = [estimate.bias for estimate in estimates]  # of the last column, the effect
+    # the last column is that of the effect
+    biases = [estimate.bias for estimate in estimates]
     ends = map(interval, drawn[-1])
     table[["low", "high"]] = list(ends)
     counts = pd.DataFrame(map(_counts, groups.values()))
@@ -483,11 +510,12 @@ def _estimated(
 def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
     """Return the mean over strata of a statistic of the means of the sides, drawn within each.
 
-    Few units widen what is drawn of queries (`stretched`), with Welch's and Satterthwaite's degrees
-    of freedom over strata; the noise of training comes on top.
+    What is drawn of queries is widened twice: in each stratum, as the variance of resamples is too
+    small, and then their mean over strata, as few units tell little of it (`stretched`). The noise
+    of training comes on top.
     """
     n_units = np.array([stratum.n_units for stratum in strata])
-    # resamples of n units vary less than new ones would, by (n - 1) / n
+    # the variance of resamples of n units is (n - 1) / n of that of new ones; NaN for one unit
     widening = np.sqrt(ratio(n_units, n_units - 1))
     values = np.stack([_of_sides(stratum.means, statistic) for stratum in strata])
     plain = np.stack([_of_sides(stratum.resampled, statistic) for stratum in strata])
@@ -512,16 +540,19 @@ def _of_sides(means: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def _degrees_of_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
-    """Return the degrees of freedom of a sum of means, by Welch and Satterthwaite.
+    """Return the degrees of freedom of the mean over strata, by Welch and Satterthwaite.
 
-    Of float[strata] each; 0 where a stratum has none.
+    Parameters
+    ----------
+    variances : float[strata], of the estimate in each stratum.
+    freedoms : int[strata], degrees of freedom of each variance; where one is 0, the result is 0.
     """
     if not freedoms.all():
         return 0.0
     below = (variances**2 / freedoms).sum()
     if below > 0:
         return variances.sum() ** 2 / below
-    return freedoms.sum()
+    return freedoms.sum()  # nothing varies
 
 
 def _counts(strata: Sequence[_Stratum]) -> dict[str, Any]:
@@ -549,6 +580,13 @@ def across(
 ) -> pd.DataFrame:
     """Return the mean of an effect over few independent units, such as worlds.
 
+    Parameters
+    ----------
+    table : several rows of a unit and group are averaged first.
+    unit : the column of the units.
+    by : columns that make a group, one or more.
+    effect : the column of the effect.
+
     Returns
     -------
     DataFrame[*by, effect, low, high, least, most, n]
@@ -575,15 +613,15 @@ def shown(frame: pd.DataFrame) -> "pd.io.formats.style.Styler":
     """
     frame = pd.DataFrame(frame.drop(columns=DRAWS, errors="ignore"))
     p_values = [name for name in frame if str(name).startswith("p_")]
-    texts = frame.select_dtypes(exclude="number")
+    text_columns = frame.select_dtypes(exclude="number").columns
     to_the_left = [{"selector": "", "props": "text-align: left"}]
     page = frame.style.hide(axis="index")
     page = page.format(
         dict.fromkeys(p_values, _p_value), precision=3, na_rep="–", escape="html"
     ).format_index(escape="html", axis=1)
-    return page.set_table_styles(dict.fromkeys(texts, to_the_left))
+    return page.set_table_styles(dict.fromkeys(text_columns, to_the_left))
 
 
 def _p_value(p: float) -> str:
-    """Return a p-value with three digits."""
+    """Return a p-value with three digits, or that it is smaller than these can say."""
     return "< .001" if p < 0.001 else f"{p:.3f}"

@@ -33,12 +33,12 @@ Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n
 class Ranking(Cell):
     """A ranking of at least one set of queries, a file each (`file_of`).
 
-    That of a trained model also has its `training.json`. A kind of ranking has `queries`, a field
-    or a property. All sets belong to one collection, whose passages are ranked: InputError for sets
-    of several collections, and for no set.
+    Each kind has its sets as `queries`, a field or a property. All sets belong to one collection,
+    whose passages are ranked: InputError for sets of several collections, and for no set. In the
+    folder of a trained model's ranking the model's log (`LOG`) stands, too.
     """
 
-    travels: ClassVar[tuple[str, ...]] = (LOG,)
+    travels: ClassVar[tuple[str, ...]] = (LOG,)  # with a committed reference, see `Cell`
     recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
     depth: int = 100  # passages a query
 
@@ -61,9 +61,9 @@ class Ranking(Cell):
 
     @property
     def rerank_depth(self) -> float:
-        """How many passages are reranked, below which the first stage's order stays.
+        """How many passages of a query a reranker put in order; below stands the first stage's.
 
-        Infinite without a reranker.
+        Infinite for all other rankings, whose order is their own down to `depth`.
         """
         return getattr(self.recipe, "rerank_depth", np.inf)
 
@@ -103,7 +103,11 @@ class Ranking(Cell):
     ) -> None:
         """Write what `search` finds for all sets of queries, and the log of the model.
 
-        `search`: texts → rows, scores [n, k].
+        This is for the kinds of ranking that have a `model`.
+
+        Parameters
+        ----------
+        search : texts of all queries → their hits.
         """
         frames = [queries.frame(store) for queries in self.queries]
         texts = pd.concat(frames)["text"].tolist()
@@ -127,6 +131,7 @@ class Ranking(Cell):
         return sum(queries.size() for queries in self.queries)
 
     def _set_names(self) -> str:
+        """Return the names of all sets, for a title."""
         return "+".join(queries.name for queries in self.queries)
 
 
@@ -151,7 +156,7 @@ class Run(OfModel, Ranking):
         return f"run {model} → {self._set_names()} of {self.source.spec}"
 
     def seconds(self) -> float:
-        """Return the estimated seconds of one core: those of encoding."""
+        """Return the estimated seconds of one core: those in which the model reads texts."""
         n_passages = self.source.n_passages()
         return self.recipe.search_seconds(n_passages, self.n_queries())
 
@@ -173,7 +178,7 @@ class Encoded(OfModel):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
         for start, texts in passages.batches(model.block_size):
             block = model.encode_passages(texts)
-            if start == 0:
+            if start == 0:  # the first block tells the dimension
                 shape = (len(passages), block.shape[1])
                 path = folder / "passages.npy"
                 vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
@@ -206,8 +211,7 @@ class Searched(OfModel, Ranking):
     """
 
     encoded: Encoded
-    # of the collection that is encoded; the same model encodes them
-    queries: tuple[Queries | Part, ...]
+    queries: tuple[Queries | Part, ...]  # of the same collection as the encoded passages
     # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of
     # `indexes.PRECISIONS`
     index: str = "Flat"
@@ -247,7 +251,7 @@ class Searched(OfModel, Ranking):
         passages = self.source.open().passages
 
         def search(texts: Sequence[str]) -> Hits:
-            """Search with the index, and write what a passage costs in it."""
+            """Search with the index, and write what a passage costs in it: known only here."""
             queries = model.encode_queries(texts)[:, : vectors.shape[1]]
             hits, n_bytes = self._search(passages, vectors, queries)
             write_json(folder / "bytes.json", n_bytes / len(vectors))
@@ -308,10 +312,11 @@ class Imported(Ranking):
 
         InputError for ids that are not those of the collection, and for queries that the run lacks.
         """
-        run = RunFile.read(self.file.open())
+        given = RunFile.read(self.file.open())
         ids_of_sets = {queries: queries.ids(store) for queries in self.queries}
-        self._refuse_other_ids(run, set().union(*ids_of_sets.values()))
-        ranking = run.frame()
+        asked = set().union(*ids_of_sets.values())
+        self._refuse_other_ids(given, asked)
+        ranking = given.frame()
         ranking = ranking[ranking["rank"] <= self.depth]
         for queries, query_ids in ids_of_sets.items():
             is_of_set = ranking["query_id"].isin(query_ids)
@@ -319,7 +324,10 @@ class Imported(Ranking):
             run.write_parquet(folder / file_of(queries))
 
     def _refuse_other_ids(self, run: RunFile, asked: set[str]) -> None:
-        """Refuse ids of no query and of no passage, and queries that the run lacks."""
+        """Refuse a run that ranks other queries or passages, or lacks some of the queries asked.
+
+        It may lack queries where `missing_queries` allows it.
+        """
         doc_ids = np.array(run.doc_ids)
         rows = self.source.open().passages.rows(doc_ids)
         foreign = [query_id for query_id in run.query_ids if query_id not in asked]
@@ -379,8 +387,10 @@ class Fused(OfRuns):
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a
     run, of scores that were brought to 0…1 by query (the weighted interpolation of Hofstätter et
-    al., TREC 2021). With `tuned`, queries that measure nothing, the weights are chosen among tenths
-    by their nDCG@10: `weights.json`.
+    al., TREC 2021).
+
+    With `tuned` the weights are those, in tenths, of the best nDCG@10 on this set of queries, on
+    which nothing should be measured afterwards. They stand in `weights.json`.
     """
 
     method: str = "rrf"
@@ -389,7 +399,8 @@ class Fused(OfRuns):
 
     def build(self, folder: Path, store: Store) -> None:
         """Fuse the rankings of each set of queries, with tuned weights where they are asked for."""
-        if not self.has_same_queries or len(self.weights) not in (0, len(self.runs)):
+        weights_fit = len(self.weights) in (0, len(self.runs))
+        if not self.has_same_queries or not weights_fit:
             raise InputError(
                 "fusion: give runs on the same queries, and a weight for each run or none"
             )
@@ -401,7 +412,8 @@ class Fused(OfRuns):
             write_json(folder / "weights.json", weights)
         for queries in self.queries:
             runs = [run.read(store, queries) for run in self.runs]
-            self._fused(runs, weights).write_parquet(folder / file_of(queries))
+            fused = self._fused(runs, weights)
+            fused.write_parquet(folder / file_of(queries))
 
     def _fused(self, runs: Sequence[RunFile], weights: Sequence[float]) -> RunFile:
         """Fuse runs; ties have the order of `RunFile`.
@@ -414,26 +426,33 @@ class Fused(OfRuns):
         all_ids = itertools.chain.from_iterable(run.query_ids for run in runs)
         query_ids = list(dict.fromkeys(all_ids))
         ranx_runs = [_as_ranx(run, by_rank) for run in runs]
-        # a query may have hits in one run alone
+        # A query may have hits in one run alone. ranx adds it to the others, without a hit, where
+        # it has a judgement, be it of a passage without a name.
         asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
         ranx_runs = [run.make_comparable(asked) for run in ranx_runs]
         norm = None if by_rank else "min-max"
         params = {"weights": weights} if weights else None
         fused = ranx.fuse(ranx_runs, norm, self.method, params).to_dataframe()
+        # queries in the order of the runs
         ordered = fused.sort_values("q_id", key=pd.Index(query_ids).get_indexer, kind="stable")
-        ranking = RunFile.from_frame(ordered.set_axis(RANX, axis=1)).frame()
-        return RunFile.from_frame(ranking[ranking["rank"] <= self.depth])
+        # passages in the order of `RunFile`, whose ranks end at the depth
+        named = ordered.set_axis(RANX, axis=1)
+        ranking = RunFile.from_frame(named).frame()
+        is_kept = ranking["rank"] <= self.depth
+        return RunFile.from_frame(ranking[is_kept])
 
     def _tuned_weights(self, store: Store) -> tuple[float, ...]:
         """Return the weights, in tenths, that are best on the queries `tuned`.
 
-        Of these count those that have judgements and a ranking of each run.
+        Only those of these queries count that have judgements and, in each run, a ranking. Of equal
+        weights the first ones of `_weights_in_tenths` are taken.
         """
         import ranx
 
         qrels = self.tuned.qrels(store)
         runs = [run.read(store, self.tuned) for run in self.runs]
-        shared = set(qrels["query_id"]).intersection(*[run.query_ids for run in runs])
+        ranked = [run.query_ids for run in runs]
+        shared = set(qrels["query_id"]).intersection(*ranked)
         if not shared:
             raise InputError(
                 f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"
@@ -455,7 +474,13 @@ class Fused(OfRuns):
 
 
 def _weights_in_tenths(n_runs: int) -> list[tuple[float, ...]]:
-    """Return all weights of so many runs that are tenths and sum to 1."""
-    tenths = itertools.product(range(11), repeat=n_runs)
-    sums_to_one = [parts for parts in tenths if sum(parts) == 10]
-    return [tuple(tenth / 10 for tenth in parts) for parts in sums_to_one]
+    """Return all weights of so many runs that are tenths and sum to 1.
+
+    Examples
+    --------
+    >>> _weights_in_tenths(2)[:3]
+    [(0.0, 1.0), (0.1, 0.9), (0.2, 0.8)]
+    """
+    all_tenths = itertools.product(range(11), repeat=n_runs)
+    sum_to_one = [tenths for tenths in all_tenths if sum(tenths) == 10]
+    return [tuple(number / 10 for number in tenths) for tenths in sum_to_one]
