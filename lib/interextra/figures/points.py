@@ -34,8 +34,7 @@ def scatter(
     panels = panels_of(frame, panel)
     figure, drawn = figure_of(panels, 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
-        known = part.dropna(subset=[x, y])
-        _draw_points(axis, known, x, y, hue, marker, colours, shapes)
+        _draw_points(axis, part, x, y, hue, marker, colours, shapes)
     what = f"{label}, {len(frame)} points over {in_words(x)}"
     seen = extent_of(what, frame, y, [hue, marker, panel], percent)
     message = seen
@@ -55,7 +54,7 @@ def _shapes_of(names: Series) -> dict[str, str]:
 
 def _draw_points(
     axis: Axes,
-    points: DataFrame,
+    part: DataFrame,
     x: str,
     y: str,
     hue: Names,
@@ -63,13 +62,14 @@ def _draw_points(
     colours: dict[str, str],
     shapes: dict[str, str],
 ) -> None:
-    """Draw points in their colours and shapes; those of shapes that look small are larger."""
-    groups = points.groupby([names_of(points, hue), marker], sort=False)
-    for (name, value), group in groups:
+    """Draw the points of a panel that are known; those of shapes that look small are larger."""
+    known = part.dropna(subset=[x, y])
+    groups = known.groupby([names_of(known, hue), marker], sort=False)
+    for (name, value), points in groups:
         colour = colours[name]
         shape = shapes[value]
         size = 60 if shape in "*^vPX" else 36
-        axis.scatter(group[x], group[y], color=colour, marker=shape, s=size, ec=INK, lw=0.5)
+        axis.scatter(points[x], points[y], color=colour, marker=shape, s=size, ec=INK, lw=0.5)
 
 
 def _legends(
