@@ -121,15 +121,18 @@ def _losses_in_world(world: World, recipes: list[str], store: Store) -> pd.DataF
     changed = {"collection": world.collection, "recipes": recipes, "measures": measures}
     plan = resttest.plan(profile_parameters(root, "worlds", path, changed))
     build_all(store, list(plan.design["run"]))
-    table = values(plan.design, store, measures, plan.split.strata(store))
+    strata = plan.split.strata(store)
+    table = values(plan.design, store, measures, strata)
     is_gate = table["test_set"] == "dev"
     averages = resttest.averages(table[~is_gate])
     micro = averages[averages["average"] == "micro"]
     rows = effects(micro, ["model", "measure"], "regime", REGIMES, "delta", n_boot=1000)
-    gate = in_regimes(table[is_gate]).set_index("regime").loc["interpolation"]
-    means = gate.groupby("model")["value"].mean()
+    gate = in_regimes(table[is_gate]).set_index("regime")
+    interpolation = gate.loc["interpolation"]
+    means = interpolation.groupby("model")["value"].mean()
     leads = (means - means[BM25]).rename("lead")
-    return pd.DataFrame(rows)[["model", "delta"]].join(leads, on="model")
+    changes = pd.DataFrame(rows)[["model", "delta"]]
+    return changes.join(leads, on="model")
 
 
 def main(arguments: list[str]) -> None:
@@ -142,7 +145,8 @@ def main(arguments: list[str]) -> None:
     root = repository_root()
     store = Store(root / "outputs" / "cells")
     worlds = []
-    for mismatch, seed in itertools.product(mismatches.split(","), seeds.split(",")):
+    asked = itertools.product(mismatches.split(","), seeds.split(","))
+    for mismatch, seed in asked:
         worlds.append(World(int(mismatch), int(seed)))
     table = measure(worlds, recipes or SYSTEMS, store)
     if what == "quality":

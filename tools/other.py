@@ -41,7 +41,8 @@ def vocabulary() -> tuple[str, ...]:
     for file in load("common.yaml")["domains"]:
         spec = domain(f"{file}.yaml")
         for row in spec["rows"]:
-            names.update(row["name"].lower().split(), row["alias"].lower().split())
+            names.update(row["name"].lower().split())
+            names.update(row["alias"].lower().split())
         texts = [spec["entities"], *spec["tails"], *spec["background"]]
         for attribute in spec["attributes"].values():
             for key, lines_of_key in attribute.items():
@@ -50,7 +51,8 @@ def vocabulary() -> tuple[str, ...]:
         for text in texts:
             plain = MARK.sub(" ", text).lower()
             words.update(plain.split())
-    return tuple(word for word in sorted(words - names) if word.isalpha() and len(word) > 2)
+    other_words = sorted(words - names)
+    return tuple(word for word in other_words if word.isalpha() and len(word) > 2)
 
 
 @cache
@@ -64,7 +66,8 @@ def _material() -> tuple[Pools, Frames]:
         pools[key] = raw[key].split("|")
     frames = {}
     for kind in ("statements", "questions", "follow"):
-        frames[kind] = list(map(parse, lines(raw[kind])))
+        frames_of_kind = lines(raw[kind])
+        frames[kind] = list(map(parse, frames_of_kind))
     return pools, frames
 
 
@@ -118,4 +121,5 @@ def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
             for slot, kind in KIND_OF_SLOT.items():
                 frame = pick(rng, frames[kind])
                 slots[slot] = fill(frame, rng, slots)
-            yield fill(pick(rng, frames["follow"]), rng, slots)
+            frame = pick(rng, frames["follow"])
+            yield fill(frame, rng, slots)

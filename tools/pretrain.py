@@ -60,7 +60,8 @@ def matching_accuracy(
     if not places:
         return 0.0
     texts, positions = np.array(places).T
-    tokens = torch.as_tensor(ids[texts].astype(np.int64))
+    ids_of_texts = ids[texts].astype(np.int64)
+    tokens = torch.as_tensor(ids_of_texts)
     rows = torch.arange(len(tokens))
     masked_positions = (rows, torch.as_tensor(positions))
     truth = tokens[masked_positions]
@@ -129,7 +130,8 @@ def train(
         if step % EVERY == 0:
             masked_loss, bag_loss = sums.tolist()
             row = [masked_loss / EVERY, bag_loss / EVERY, measure()]
-            curve.append([step, *(round(value, 4) for value in row)])
+            rounded = [round(value, 4) for value in row]
+            curve.append([step, *rounded])
             sums.zero_()
     return curve
 
@@ -137,7 +139,8 @@ def train(
 def _batch(ids: np.ndarray, generator: torch.Generator) -> torch.Tensor:
     """Return the tokens of a random batch, int64[BATCH, length of its longest text]."""
     rows = torch.randint(len(ids), (BATCH,), generator=generator)
-    tokens = torch.as_tensor(ids[rows.numpy()].astype(np.int64))
+    ids_of_batch = ids[rows.numpy()].astype(np.int64)
+    tokens = torch.as_tensor(ids_of_batch)
     lengths = (tokens > 0).sum(dim=1)
     return tokens[:, : lengths.max()]
 
@@ -153,12 +156,14 @@ def _losses(
     vocabulary = len(weight)
     inputs, chosen = masked(tokens, mask_id, len(SPECIAL), vocabulary, generator)
     hidden = model.bert(input_ids=inputs, attention_mask=tokens > 0).last_hidden_state
-    masked_loss = cross_entropy(model.cls(hidden[chosen]), tokens[chosen])
+    logits = model.cls(hidden[chosen])
+    masked_loss = cross_entropy(logits, tokens[chosen])
     # [CLS] names the words of the passage: cross entropy against them, the rarer the heavier
     is_word = torch.zeros(len(tokens), vocabulary).scatter_(1, tokens, 1.0)
     bag = is_word * weight
     words = bag / bag.sum(dim=1, keepdim=True)
-    bag_loss = cross_entropy(model.cls(hidden[:, 0]), words)
+    logits_of_passage = model.cls(hidden[:, 0])
+    bag_loss = cross_entropy(logits_of_passage, words)
     return torch.stack([masked_loss, bag_loss])
 
 

@@ -218,7 +218,8 @@ def sample(root: Path) -> str:
         runs = f"{root / SAMPLE}/{{part}}.{{seed}}.csv"
         out = f"{folder}/regimes"
         code = cli.main(["split", "restrain", *DESIGN, "--out", split_folder])
-        code = code or cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
+        if not code:
+            code = cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
     if code:
         raise InputError(
             "the sample of the README cannot be made: run `python -m tools.readme sample`"
@@ -280,7 +281,11 @@ def _figure(reference: Path) -> str:
     table = frame.pivot(index="system", columns="data", values="percent")
     data_sets = frame["data"].unique()
     lines = table[data_sets].agg(", ".join, axis=1)
-    systems = "; ".join(f"{system}: {lines[system]}" for system in frame["system"].unique())
+    changes_of_systems = []
+    for system in frame["system"].unique():
+        changes_of_system = lines[system]
+        changes_of_systems.append(f"{system}: {changes_of_system}")
+    systems = "; ".join(changes_of_systems)
     alt = f"Relative changes in percent ({', '.join(data_sets)}). {systems}."
     return _paragraph(f'<img src="{FIGURE}" width="600" alt="{escape(alt)}">')
 
@@ -298,7 +303,8 @@ def _findings(reference: Path) -> str:
         if "MedQuAD" in rows:
             on_real_data = f"{data_name('MedQuAD', claim)}: {on_real_data}"
         in_worlds = _estimate(claim, "worlds", rows)
-        lines.append(_line([finding, published(claim), on_real_data, in_worlds, caveat]))
+        cells = [finding, published(claim), on_real_data, in_worlds, caveat]
+        lines.append(_line(cells))
     return "\n".join(lines)
 
 
@@ -308,7 +314,8 @@ def _notebooks(reference: Path) -> str:
     reproduces = written("notebooks")
     for path in notebooks(reference.parents[1]):
         first_cell = read_json(path)["cells"][0]
-        question = "".join(first_cell["source"]).splitlines()[0].lstrip("# ")
+        source = "".join(first_cell["source"])
+        question = source.splitlines()[0].lstrip("# ")
         number = path.stem[:2]
         link = f"[{number}](notebooks/{path.name})"
         lines.append(_line([link, question, reproduces[number]]))
@@ -326,7 +333,8 @@ def _primary(committed: Answers) -> str:
         source = f"{SOURCES[claim.paper]}, {_number(claim)}"
         sentence = f"{claim.sentence} ({source})"
         cells = [_cell(claim, data, rows) for data in committed]
-        lines.append(_line([sentence, published(claim), *cells, conclusion(claim, rows)]))
+        outcome = conclusion(claim, rows)
+        lines.append(_line([sentence, published(claim), *cells, outcome]))
     return "\n".join(lines)
 
 
@@ -334,17 +342,21 @@ def _claims(reference: Path) -> str:
     """Return every claim of every notebook on every data set: interval, counts and verdict."""
     sections = []
     evaluated: set[str] = set()
-    for notebook in sorted({claim.notebook for claim in stated().values()}):
+    with_claims = {claim.notebook for claim in stated().values()}
+    for notebook in sorted(with_claims):
         table = _page_of(notebook, reference)
         if table.empty:
             continue
         evaluated.update(table["claim"])
-        ruled = [table.columns, ["---"] * len(table.columns), *table.itertuples(index=False)]
-        sections.append("\n".join([f"### {notebook}", "", *map(_line, ruled)]))
+        rule = ["---"] * len(table.columns)
+        rows = [table.columns, rule, *table.itertuples(index=False)]
+        section = [f"### {notebook}", "", *map(_line, rows)]
+        sections.append("\n".join(section))
     others = [claim for claim in stated().values() if claim.sentence not in evaluated]
     if others:
         heading = "### Claims that no committed run evaluates"
-        sections.append("\n".join([heading, "", *map(_item, others)]))
+        section = [heading, "", *map(_item, others)]
+        sections.append("\n".join(section))
     return "\n\n".join(sections)
 
 
@@ -406,7 +418,8 @@ def _estimate(claim: Claim, data: str, rows: Mapping[str, Row]) -> str:
     row = rows[data]
     estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
     # a narrow column breaks it only before the interval
-    estimate = estimate.replace(" ", NO_BREAK).replace(f"{NO_BREAK}[", " [")
+    estimate = estimate.replace(" ", NO_BREAK)
+    estimate = estimate.replace(f"{NO_BREAK}[", " [")
     population = data if data == "worlds" else data_name(data, claim)
     return estimate + KNOWN if population in claim.known else estimate
 
@@ -532,13 +545,15 @@ def _mismatch(reference: Path) -> str:
     table = pd.read_csv(reference / MISMATCH)
     reported = inspect.signature(generate_mini).parameters["mismatch"].default
     lines = _heading("mismatch", "dense retrieval", "BM25")
-    for mismatch, rows in table.set_index("model").groupby("mismatch", sort=False):
+    by_mismatch = table.set_index("model").groupby("mismatch", sort=False)
+    for mismatch, rows in by_mismatch:
         cells = [str(mismatch)]
         if mismatch == reported:
             cells[0] += ", as in the reported worlds"
         for system in ("DR (base)", "BM25"):
             row = rows.loc[system]
-            cells.append(spelled(row["delta"], row["low"], row["high"]))
+            change = spelled(row["delta"], row["low"], row["high"])
+            cells.append(change)
         lines.append(_line(cells))
     return "\n".join(lines)
 

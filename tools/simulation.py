@@ -85,7 +85,8 @@ def reciprocal_ranks(draw: Generator, chances: np.ndarray) -> np.ndarray:
     shape_of_pairs = chances[..., :1, :].shape
     is_paired = draw.random(shape_of_pairs) < PAIRED
     shared_luck = draw.random(shape_of_pairs)
-    luck = np.where(is_paired, shared_luck, draw.random(chances.shape))
+    own_luck = draw.random(chances.shape)
+    luck = np.where(is_paired, shared_luck, own_luck)
     return (luck < chances) / _ranks(draw, shape_of_pairs)
 
 
@@ -114,14 +115,17 @@ def notebook(draw: Generator, true: np.ndarray, lead: float) -> Measured:
     # taken out again.
     bias_of_trainings = 1 + SPREAD["training"] ** 2
     out_of_domain = (1 + (true + effects_in_worlds)) / bias_of_trainings
-    sides = np.stack([np.ones_like(out_of_domain), out_of_domain], axis=-1)
+    in_domain = np.ones_like(out_of_domain)
+    sides = np.stack([in_domain, out_of_domain], axis=-1)
     sums = _sums_by_entity(draw, sides, ease_of_world, ease_of_entity)
     inside, outside = _sides(sums.mean(axis=-1))
     # the model and BM25, whose RR@10 is lower by the lead
     mean_in_domain = FOUND * (SHARES / RANKS).sum()
-    systems = np.broadcast_to([1.0, 1 - lead / mean_in_domain], sides.shape)
+    factor_of_bm25 = 1 - lead / mean_in_domain
+    systems = np.broadcast_to([1.0, factor_of_bm25], sides.shape)
     sums_of_systems = _sums_by_entity(draw, systems, ease_of_world, ease_of_entity)
-    model, bm25 = _sides(sums_of_systems.sum(axis=-1) / N_QUERIES)
+    means_of_systems = sums_of_systems.sum(axis=-1) / N_QUERIES
+    model, bm25 = _sides(means_of_systems)
     return Measured(outside / inside - 1, _biases(sums), model - bm25)
 
 
@@ -164,7 +168,8 @@ def _biases(sums: np.ndarray) -> np.ndarray:
     inside, outside = _sides(sums.mean(axis=-1))
     deviations = sums - sums.mean(axis=-1, keepdims=True)
     products = deviations * deviations[..., :1, :]
-    variance, covariance = _sides(products.mean(axis=-1) / N_ENTITIES)
+    covariances = products.mean(axis=-1) / N_ENTITIES
+    variance, covariance = _sides(covariances)
     relative_variance = variance / inside**2
     relative_covariance = covariance / (inside * outside)
     return outside / inside * (relative_variance - relative_covariance)
@@ -187,8 +192,10 @@ def judged(
         for estimates, biases, leads in zip(*measured, strict=True):
             columns = {"claim": names, "estimate": estimates, "bias": biases}
             worlds.append(pd.DataFrame(columns).assign(n_queries=N_QUERIES))
-            gates.append(pd.DataFrame({"claim": names, "system": names, "lead": leads}))
-        tables.append(over_worlds(worlds, gates).assign(notebook=number))
+            gate = {"claim": names, "system": names, "lead": leads}
+            gates.append(pd.DataFrame(gate))
+        table = over_worlds(worlds, gates)
+        tables.append(table.assign(notebook=number))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -211,14 +218,16 @@ def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
     at_margin = directions * [claim.margin for claim in claims]
     published = directions * np.abs([claim.published for claim in claims])
     without_effect = judged(claims, 0 * directions, LEAD, n, seed)
+    with_effect_at_margin = judged(claims, at_margin, LEAD, n * more, seed + 1)
     without_lead = judged(claims, published, 0.0, n, seed + 2)
     with_lead = judged(claims, published, LEAD, n, seed + 3)
     resolution = with_lead.groupby("claim")["resolution"].mean()
-    detectable = directions * resolution[[claim.name for claim in claims]].to_numpy()
+    names = [claim.name for claim in claims]
+    detectable = directions * resolution[names].to_numpy()
     wrong = _share_wrong(without_effect, claims)
     table = [
         Rate("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"),
-        *_rates_within(judged(claims, at_margin, LEAD, n * more, seed + 1)),
+        *_rates_within(with_effect_at_margin),
         _rate_decided(without_lead),
         *_rates_found("published effect", with_lead, claims, published),
         *_rates_found(
@@ -312,8 +321,10 @@ def _values_on_one_data_set(draw: Generator, claims: Sequence[Claim], loss: floa
     parts = []
     for model, _, _ in systems:
         loss_of_model = loss if model == "SPLADE" else 0.0
-        parts.append(pd.Series(_values_of_system(draw, loss_of_model, ease), index))
-    table = pd.concat(dict(zip(systems, parts, strict=True)), names=LABELS)
+        values_of_system = _values_of_system(draw, loss_of_model, ease)
+        parts.append(pd.Series(values_of_system, index))
+    by_system = dict(zip(systems, parts, strict=True))
+    table = pd.concat(by_system, names=LABELS)
     values = table.rename("value").reset_index()
     values["unit"] = entity[values["query_id"]]
     return values
@@ -321,7 +332,8 @@ def _values_on_one_data_set(draw: Generator, claims: Sequence[Claim], loss: floa
 
 def _values_of_system(draw: Generator, loss: float, ease: np.ndarray) -> np.ndarray:
     """Return RR@10 of a system, float[n_trainings × 2 × n_queries]; `ease` is of each query."""
-    trained = np.array([1.0, 1 - loss]) * _ease(draw, "training", (N_TRAININGS, 2))
+    factor_of_sides = np.array([1.0, 1 - loss])
+    trained = factor_of_sides * _ease(draw, "training", (N_TRAININGS, 2))
     # one luck for all trainings and sides
     chances = FOUND * trained.reshape(-1, 1) * ease
     return reciprocal_ranks(draw, np.clip(chances, 0, 1)).ravel()
@@ -356,7 +368,9 @@ def pairs(draw: Generator, chances: tuple[float, float], shared: float, n: int) 
     luck = draw.random((n, 2))
     ranks = _ranks(draw, (n, 2))
     values = (luck < chances) / ranks
-    as_first = (luck[:, :1] < chances) / ranks[:, :1]
+    first_luck = luck[:, :1]
+    first_ranks = ranks[:, :1]
+    as_first = (first_luck < chances) / first_ranks
     return np.where(is_shared, as_first, values)
 
 
@@ -378,10 +392,12 @@ def missed(
         for effect in EFFECTS:
             effect_of = KINDS[effect]
             true = float(effect_of(*true_means))
-            estimate = float(effect_of(*values.mean(axis=0)))
+            means_of_sides = values.mean(axis=0)
+            estimate = float(effect_of(*means_of_sides))
             plain = effect_of(*means.T)
             factor = np.sqrt(n / (n - 1))
-            wider = stretched(estimate + factor * (plain - estimate), estimate, n - 1)
+            rescaled = estimate + factor * (plain - estimate)
+            wider = stretched(rescaled, estimate, n - 1)
             row[f"{effect}, plain"] = _misses(plain, true)
             row[f"{effect}, stretched"] = _misses(wider, true)
         rows.append(row)
@@ -409,7 +425,9 @@ def few_units(n_simulated: int) -> pd.DataFrame:
 
 def main(n: int = 10_000) -> None:
     """Print both tables, of n notebooks and n intervals a row."""
-    verdicts = pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)])
+    in_worlds = rates(n, more=4)
+    on_one_set = rates_on_one_data_set(n // 10)
+    verdicts = pd.concat([in_worlds, on_one_set])
     for table in (few_units(n), verdicts):
         print(table.round(4).to_string(index=False))
 

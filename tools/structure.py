@@ -106,7 +106,8 @@ def length_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
     The parameters cell is as long as there are parameters.
     """
     parameters = _tagged(cells, "parameters")
-    sources = _sources([cell for cell in cells if cell not in parameters], "code")
+    others = [cell for cell in cells if cell not in parameters]
+    sources = _sources(others, "code")
     if not sources:
         return
     lengths = [_n_lines(source) for source in sources]
@@ -139,7 +140,8 @@ def names_of_functions(cells: list[Cell], path: Path) -> Iterator[str]:
 
     What a cell of another profile names anew, a later cell would call.
     """
-    tree = ast.parse("\n".join(_sources(cells, "code")))
+    code = "\n".join(_sources(cells, "code"))
+    tree = ast.parse(code)
     instructions = dis.get_instructions(compile(tree, path.name, "exec"))
     stored = [step.argval for step in instructions if "STORE" in step.opname]
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -221,7 +223,8 @@ def next_notebook(cells: list[Cell], path: Path) -> Iterator[str]:
     names = {other.name for other in path.parent.glob("*.ipynb")}
     if path.name == max(names):
         return
-    linked = NEXT.findall("\n".join(_sources(cells, "markdown")))
+    text = "\n".join(_sources(cells, "markdown"))
+    linked = NEXT.findall(text)
     if not linked or not names.issuperset(linked):
         yield (
             "no link to the next notebook: **Next:** [`NAME`](NAME.ipynb), to a notebook that "

@@ -82,13 +82,16 @@ def write(
         files[out / "nbgrader_config.py"] = CONFIG
     for stored in notebooks(root, only):
         name = stored.stem
-        path = executed / name / stored.name if form == "slides" else stored
+        path = stored
+        if form == "slides":
+            path = executed / name / stored.name
         _refuse_missing(name, path)
         notebook = read_json(path)
         if from_reference:
             notebook["cells"].insert(1, _begin_from_reference(root, name))
         for place, cells in _versions(notebook["cells"], name, form).items():
-            text = json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False)
+            version = notebook | {"cells": cells}
+            text = json.dumps(version, indent=1, ensure_ascii=False)
             files[out / place] = f"{text}\n"
     _refuse_overwriting(files)
     for path, text in files.items():
@@ -263,7 +266,8 @@ def _without_checks(source: str) -> Solution:
         if not isinstance(node, ast.Assert) or ":=" in ast.unparse(node):
             continue
         parts = ast.walk(node)
-        names = assigned & {part.id for part in parts if isinstance(part, ast.Name)}
+        used = {part.id for part in parts if isinstance(part, ast.Name)}
+        names = assigned & used
         if names:
             lines = slice(node.lineno - 1, node.end_lineno)
             checks = answer[lines] + checks

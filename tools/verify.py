@@ -188,7 +188,8 @@ def difference_of(
         lie inside the reference's, and none farther from it than it is wide. Its other numbers, and
         the verdicts that follow from them, are not judged.
     """
-    if not reference.columns.equals(measured.columns) or len(reference) != len(measured):
+    has_same_columns = reference.columns.equals(measured.columns)
+    if not has_same_columns or len(reference) != len(measured):
         problem = f"columns or rows differ: {reference.shape} and {measured.shape}"
         return Difference(float("nan"), problem)
     numbers = _numbers(reference, measured)
@@ -223,7 +224,9 @@ def _other_text(reference: pd.DataFrame, measured: pd.DataFrame) -> str:
     for column in reference:
         if is_other[column].any():
             row = is_other[column].idxmax()
-            return _at(column, row, reference.loc[row, column], measured.loc[row, column])
+            old = reference.loc[row, column]
+            new = measured.loc[row, column]
+            return _at(column, row, old, new)
     return ""
 
 
@@ -238,7 +241,8 @@ def _relative_differences(reference: pd.DataFrame, measured: pd.DataFrame) -> np
     new = measured.to_numpy(float)
     sizes = np.where(old == 0, 1.0, np.abs(old))
     are_undefined = np.isnan(old) & np.isnan(new)
-    return np.where(are_undefined, 0.0, np.abs(new - old) / sizes)
+    differences = np.abs(new - old)
+    return np.where(are_undefined, 0.0, differences / sizes)
 
 
 def _largest_difference(

@@ -31,13 +31,16 @@ def histogram(
     figure, drawn = figure_of_rows(panels, heights, row)
     edges = np.histogram_bin_edges(frame[value].dropna(), 40)
     for axis, part in drawn:
-        _draw_rows(axis, part.groupby(row, sort=False)[value], edges)
+        by_row = part.groupby(row, sort=False)
+        _draw_rows(axis, by_row[value], edges)
     finish(figure, {"": _keys()}, label)
     titles = names_of(frame, panel).rename("in")
-    medians = frame.groupby([titles, row], sort=False)[value].median().reset_index()
+    distributions = frame.groupby([titles, row], sort=False)[value]
+    medians = distributions.median().reset_index()
     message = extent_of(f"Median {label}", medians, value, [row, "in"])
     what = f"Distributions of {label} as dots"
-    figure.say(message, extent_of(what, frame, value, [row, panel]))
+    seen = extent_of(what, frame, value, [row, panel])
+    figure.say(message, seen)
     return figure
 
 
@@ -61,10 +64,12 @@ def _draw_row(
 
     Dots of one pile stand on each other and stay below the next row.
     """
-    dots = np.quantile(values, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    dots = np.quantile(values, shares)
     pile = np.digitize(dots, edges)
     height = np.arange(QUANTILES) - np.searchsorted(pile, pile)
-    step = min(0.1, 0.6 / max(1, height.max()))
+    highest = max(1, height.max())
+    step = min(0.1, 0.6 / highest)
     places = y + 0.25 - step * height
     axis.scatter(dots, places, s=10, color=colour, lw=0)
     median = np.median(values)

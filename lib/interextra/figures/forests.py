@@ -73,14 +73,17 @@ def forest(
     hues = keys_of(colours, marker="o", lw=2.5) if has_own_legend else []
     rows_are_numbers = row_names.str.fullmatch(r"[\d,]+").all()
     y = in_words(row) if rows_are_numbers else ""
-    finish(figure, {in_words(hue): hues, "": _marks(frame)}, label, y)
+    legends = {in_words(hue): hues, "": _marks(frame)}
+    finish(figure, legends, label, y)
     by = hue if hue and not rows_are_systems else row
     extent = extent_of(label, frame, effect, [row, hue, panel], percent)
-    is_compared = effect not in ("mean", "percent")  # with 0
-    message = _beside_zero(frame, names_of(frame, by)) if is_compared else extent
+    message = extent
+    if effect not in ("mean", "percent"):
+        message = _beside_zero(frame, names_of(frame, by))
     if "over" in frame:
         message += f" Intervals are over {drawn_over(frame['over'])}."
-    figure.say(message, f"Forest plot, {len(frame)} rows. {extent}{_inside(frame)}")
+    seen = f"Forest plot, {len(frame)} rows. {extent}"
+    figure.say(message, seen + _inside(frame))
     return figure
 
 
@@ -88,7 +91,8 @@ def _height(part: DataFrame, row: Names, beside: Names) -> float:
     """Return the inches of a panel."""
     rows = names_of(part, row).unique()
     of_hues = 0.1 + 0.14 * names_of(part, beside).nunique()
-    return 0.4 + len(rows) * max(of_hues, distance_of(rows))
+    of_row = max(of_hues, distance_of(rows))
+    return 0.4 + len(rows) * of_row
 
 
 def _draw(
@@ -141,7 +145,8 @@ def _marks(frame: DataFrame) -> list[Line2D]:
     if frame["claim_low"].any():
         marks += keys_of({"simultaneous, of a claim": INK}, lw=0.9)
     if frame["excluded"].any():
-        marks += keys_of({"excluded: not above BM25": INK}, marker="o", lw=2.5, mfc="white")
+        excluded = {"excluded: not above BM25": INK}
+        marks += keys_of(excluded, marker="o", lw=2.5, mfc="white")
     if frame["published"].notna().any():
         published = {"published": COLOURS["published"]}
         marks += keys_of(published, marker="D", lw=0, mfc="none", mew=1.5)

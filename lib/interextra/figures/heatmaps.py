@@ -58,7 +58,7 @@ def heat(
     width = mpl.rcParams["figure.figsize"][0]
     room = width - 0.3 - inches_of(_names(rows))
     fitting = _fitting(grids, room)
-    widths = [grid.numbers.shape[1] for grid in grids.values()]
+    widths = [grid.n_columns for grid in grids.values()]
     height = 1 + 0.24 * len(rows)
     figure, drawn = figure_of(grids, height, fitting, widths, sharey=True)
     limit = _limit(grids.values())
@@ -69,11 +69,13 @@ def heat(
     if framed:
         figure.supylabel(in_words(row))
     _draw_scale(figure, image, label, room, fitting, framed)
-    has_unknown = any(grid.numbers.isna().any(axis=None) for grid in grids.values())
-    finish(figure, {"": _keys(framed, bool(sure), has_unknown)})
+    has_unknown = any(grid.has_unknown for grid in grids.values())
+    keys = _keys(framed, bool(sure), has_unknown)
+    finish(figure, {"": keys})
     message = _below_others(grids.values()) if framed else _beside_zero(frame, value, sure)
     what = f"{label}, {in_words(row)} by {in_words(column)}"
-    figure.say(message, extent_of(what, frame, value, [row, column, panel]))
+    seen = extent_of(what, frame, value, [row, column, panel])
+    figure.say(message, seen)
     return figure
 
 
@@ -83,6 +85,16 @@ class _Grid(NamedTuple):
     numbers: DataFrame
     shades: DataFrame  # what a colour stands for
     is_sure: DataFrame  # what has a colour
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.numbers.shape[1]
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a number is not computed."""
+        return self.numbers.isna().any(axis=None)
 
 
 def _grid(
@@ -94,17 +106,20 @@ def _grid(
     framed: bool,
 ) -> _Grid:
     """Return the cells of a panel, of a frame that is indexed by row and column."""
-    numbers = cells[value].unstack().reindex(index=rows, columns=columns)
+    numbers = cells[value].unstack()
+    numbers = numbers.reindex(index=rows, columns=columns)
     is_sure = numbers.notna()
     if sure:
-        is_sure = cells[sure].unstack().reindex_like(numbers).eq(True)
+        has_colour = cells[sure].unstack()
+        is_sure = has_colour.reindex_like(numbers).eq(True)
     shades = _relative(numbers) if framed else numbers
     return _Grid(numbers, shades, is_sure)
 
 
 def _relative(numbers: DataFrame) -> DataFrame:
     """Return the relative difference of each cell from the mean of the others in its column."""
-    others = numbers.mask(np.eye(len(numbers), dtype=bool))
+    diagonal = np.eye(len(numbers), dtype=bool)
+    others = numbers.mask(diagonal)
     return numbers / others.mean() - 1
 
 
@@ -121,17 +136,19 @@ def _names(labels: Iterable) -> list[str]:
 
 def _fitting(grids: Mapping[str, _Grid], room: float) -> int:
     """Return how many panels stand side by side in so many inches."""
-    n_columns = max(grid.numbers.shape[1] for grid in grids.values())
+    n_columns = max(grid.n_columns for grid in grids.values())
     words = " ".join(grids).split()
     of_title = inches_of(["", *words]) + 0.1
-    return max(1, int(room // max(CELL * n_columns, of_title)))
+    of_panel = max(CELL * n_columns, of_title)
+    return max(1, int(room // of_panel))
 
 
 def _draw(axis: Axes, grid: _Grid, limit: float, framed: bool) -> AxesImage:
     """Draw a panel: colours, numbers, frames, and the names of its rows and columns."""
     shades = grid.shades.where(grid.is_sure).to_numpy(float)
     image = axis.imshow(shades, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-    for (i, j), number in np.ndenumerate(grid.numbers.to_numpy(float)):
+    numbers = grid.numbers.to_numpy(float)
+    for (i, j), number in np.ndenumerate(numbers):
         if np.isnan(number):
             corner = (j - 0.5, i - 0.5)
             axis.add_patch(Rectangle(corner, 1, 1, **UNKNOWN))
@@ -139,10 +156,17 @@ def _draw(axis: Axes, grid: _Grid, limit: float, framed: bool) -> AxesImage:
             ink = _ink(shades[i, j], limit)
             axis.text(j, i, _short(number), color=ink, ha="center", va="center", fontsize=8)
         if framed and i == j:
-            corner = (j - 0.47, i - 0.47)
-            axis.add_patch(Rectangle(corner, 0.94, 0.94, fill=False, lw=1.6))
-    _name_cells(axis, _names(grid.numbers.index), _names(grid.numbers.columns))
+            _draw_frame(axis, i)
+    rows = _names(grid.numbers.index)
+    columns = _names(grid.numbers.columns)
+    _name_cells(axis, rows, columns)
     return image
+
+
+def _draw_frame(axis: Axes, i: int) -> None:
+    """Draw a frame round the i-th cell of the diagonal."""
+    corner = (i - 0.47, i - 0.47)
+    axis.add_patch(Rectangle(corner, 0.94, 0.94, fill=False, lw=1.6))
 
 
 def _ink(shade: float, limit: float) -> str:
@@ -184,7 +208,8 @@ def _draw_scale(
     spare = [axis for axis in figure.axes if not axis.axison]
     place: dict[str, Any]
     if spare:
-        place = {"cax": spare[0].inset_axes((0.1, 0.8, 0.8, 0.08))}
+        inset = spare[0].inset_axes((0.1, 0.8, 0.8, 0.08))
+        place = {"cax": inset}
         n_ticks = 3
         width = 0.6 * room / fitting
     else:
@@ -215,7 +240,8 @@ def _keys(framed: bool, has_unsure: bool, has_unknown: bool) -> list[Patch]:
 
 def _below_others(grids: Iterable[_Grid]) -> str:
     """Return how many framed cells lie below the others in their column."""
-    relative = np.concatenate([np.diag(grid.shades) for grid in grids])
+    diagonals = [np.diag(grid.shades) for grid in grids]
+    relative = np.concatenate(diagonals)
     n_below = (relative < 0).sum()
     n = len(relative)
     return f"{n_below} of {n} framed cells lie below the mean of the others in their column."

@@ -1,5 +1,7 @@
 """Lines over a number."""
 
+from collections.abc import Collection, Iterable
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -32,30 +34,39 @@ def curves(
     """
     panels = panels_of(frame, panel)
     colours = colours_of(frame, hue)
-    asides = _asides(frame, x, list(colours))
+    asides = _asides(frame, x, colours)
     figure, drawn = figure_of(panels, 1.7, 3, sharex=True, sharey=True)
-    rises = []
     for axis, part in drawn:
-        for name, points in part.groupby(names_of(part, hue), sort=False):
-            line = points.sort_values(x)
-            _draw_line(axis, line, line[x] + asides[name], y, colours[name])
-            values = line[y].tolist()
-            rises.append((name, values[-1] - values[0]))
-        has_whole_numbers = pd.api.types.is_integer_dtype(frame[x])
-        axis.locator_params(axis="x", integer=has_whole_numbers)
-    if "low" in frame and frame[y].notna().any():
-        figure.axes[0].set_ylim(_limits(frame, y))  # and so of all panels
+        _draw_lines(axis, part, x, y, hue, colours, asides)
+    _limit(figure.axes[0], frame, y)  # and so all panels
     hues = keys_of(colours, marker="o", ms=4, lw=2)
     level = keys_of({"published": INK}, ls=":") if "published" in frame else []
     finish(figure, {in_words(hue): hues, "": level}, in_words(x), label, percent)
-    lines = DataFrame(rises, columns=["name", "rise"])
+    message = _rising(panels.values(), x, y, hue)
     what = f"Lines of {label} over {in_words(x)}"
     seen = extent_of(what, frame, y, [hue, x, panel], percent)
-    figure.say(_rising(lines, in_words(x), in_words(hue)), seen)
+    figure.say(message, seen)
     return figure
 
 
-def _asides(frame: DataFrame, x: str, names: list[str]) -> dict[str, float]:
+def _lines(part: DataFrame, x: str, hue: Names) -> dict[str, DataFrame]:
+    """Return the points of each line of a panel, from left to right."""
+    by_hue = part.groupby(names_of(part, hue), sort=False)
+    return {name: points.sort_values(x) for name, points in by_hue}
+
+
+def _rises(parts: Iterable[DataFrame], x: str, y: str, hue: Names) -> DataFrame:
+    """Return the name of each line of all panels, and how much higher it ends than it begins."""
+    rises = []
+    for part in parts:
+        for name, line in _lines(part, x, hue).items():
+            values = line[y].tolist()
+            rise = values[-1] - values[0]
+            rises.append((name, rise))
+    return DataFrame(rises, columns=["name", "rise"])
+
+
+def _asides(frame: DataFrame, x: str, names: Collection[str]) -> dict[str, float]:
     """Return how far aside each line stands, so that bars of intervals can be told apart."""
     if "low" not in frame:
         return dict.fromkeys(names, 0)
@@ -63,6 +74,23 @@ def _asides(frame: DataFrame, x: str, names: list[str]) -> dict[str, float]:
     places = np.arange(len(names)) - middle
     asides = 0.02 * np.ptp(frame[x]) * places
     return dict(zip(names, asides, strict=True))
+
+
+def _draw_lines(
+    axis: Axes,
+    part: DataFrame,
+    x: str,
+    y: str,
+    hue: Names,
+    colours: dict[str, str],
+    asides: dict[str, float],
+) -> None:
+    """Draw the lines of a panel, each aside of the others."""
+    for name, line in _lines(part, x, hue).items():
+        places = line[x] + asides[name]
+        _draw_line(axis, line, places, y, colours[name])
+    has_whole_numbers = pd.api.types.is_integer_dtype(part[x])
+    axis.locator_params(axis="x", integer=has_whole_numbers)
 
 
 def _draw_line(
@@ -77,26 +105,31 @@ def _draw_line(
     if "low" in line:
         axis.vlines(x, line["low"], line["high"], color=colour, lw=1)
     if "published" in line and line["published"].notna().any():
-        axis.axhline(line["published"].iloc[0], color=colour, ls=":")
+        level = line["published"].iloc[0]
+        axis.axhline(level, color=colour, ls=":")
 
 
-def _limits(frame: DataFrame, y: str) -> tuple[float, float]:
-    """Return the ends of the y-axis; wide intervals are cut, so that lines can be told apart."""
-    room = 1.2 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
+def _limit(axis: Axes, frame: DataFrame, y: str) -> None:
+    """Set the ends of the y-axis; wide intervals are cut, so that lines can be told apart."""
+    if "low" not in frame or frame[y].isna().all():
+        return
+    span = np.ptp(frame[y].dropna())
+    room = 1.2 * span or 0.01  # all values equal
     lowest = frame[y].min() - room
     highest = frame[y].max() + room
     low = np.fmax(frame["low"].min(), lowest)
     high = np.fmin(frame["high"].max(), highest)
-    return low - 0.1 * room, high + 0.1 * room
+    axis.set_ylim(low - 0.1 * room, high + 0.1 * room)
 
 
-def _rising(lines: DataFrame, x: str, hue: str) -> str:
-    """Return which lines end higher than they begin, and which lower."""
+def _rising(parts: Iterable[DataFrame], x: str, y: str, hue: Names) -> str:
+    """Return which lines of all panels end higher than they begin, and which lower."""
+    lines = _rises(parts, x, y, hue)
     names = lines["name"]
     if names.str.isdigit().all():
-        names = f"{hue} " + names
+        names = f"{in_words(hue)} " + names
     sides = {
-        f"Lines that end higher than they begin, over {x}": lines["rise"] > 0,
+        f"Lines that end higher than they begin, over {in_words(x)}": lines["rise"] > 0,
         "Lower": lines["rise"] < 0,
     }
     return counted(sides, names, " panels")

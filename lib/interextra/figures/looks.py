@@ -90,7 +90,8 @@ def kind_of_figure(draw: Callable[Arguments, Drawing]) -> Callable[Arguments, Dr
     def _drawn(*args: Arguments.args, **options: Arguments.kwargs) -> Drawing:
         narrow = mpl.rc_context({"figure.figsize": (COLUMN, 3), "font.size": 8})
         figure = draw(*args, **options)
-        figure.column = narrow(functools.partial(draw, *args, **options))
+        again = functools.partial(draw, *args, **options)
+        figure.column = narrow(again)
         return figure
 
     return _drawn
@@ -122,7 +123,8 @@ def colours_of(frame: DataFrame, hue: Names) -> dict[str, str]:
 
 def blues(n: int, lightest: float) -> list[str]:
     """Return n blues, from dark to light."""
-    shades = mpl.colormaps["Blues"](np.linspace(1.0, lightest, n))
+    places = np.linspace(1.0, lightest, n)
+    shades = mpl.colormaps["Blues"](places)
     return [mpl.colors.to_hex(shade) for shade in shades]
 
 

@@ -25,18 +25,27 @@ def scatter_map(
     figure, drawn = figure_of(vectors, 1.7, 2)
     for axis, of_panel in drawn:
         x, y = _in_plane(of_panel).T
-        axis.scatter(x, y, c=groups.map(colours), s=16, lw=0)
+        colour_of_vector = groups.map(colours)
+        axis.scatter(x, y, c=colour_of_vector, s=16, lw=0)
         axis.set(xticks=[], yticks=[])
-    sizes = groups.value_counts(sort=False)
-    counted = {}
-    for name, colour in colours.items():
-        counted[f"{name}\u00a0({sizes[name]:,})"] = colour  # in one line with its end
+    counted = _counted(groups, colours)
     keys = keys_of(counted, marker="o", lw=0, ms=5)
     finish(figure, {title: keys})
     panels = "; ".join(vectors)
-    seen = f"Map by t-SNE of {len(groups)} vectors: {'; '.join(counted)}."
+    counts = "; ".join(counted)
+    seen = f"Map by t-SNE of {len(groups)} vectors: {counts}."
     figure.say(f"{panels}.", seen)
     return figure
+
+
+def _counted(groups: pd.Series, colours: dict[str, str]) -> dict[str, str]:
+    """Return the colours by the name of a group with its number of vectors."""
+    sizes = groups.value_counts(sort=False)
+    counted = {}
+    for name, colour in colours.items():
+        size = f"{sizes[name]:,}"
+        counted[f"{name}\u00a0({size})"] = colour  # in one line with its end
+    return counted
 
 
 def _in_plane(vectors: np.ndarray) -> np.ndarray:
@@ -44,6 +53,8 @@ def _in_plane(vectors: np.ndarray) -> np.ndarray:
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
-    pca = PCA(min(50, *vectors.shape), random_state=1234)
-    tsne = TSNE(perplexity=(len(vectors) - 1) / 6, max_iter=1000, random_state=1234)
+    n_components = min(50, *vectors.shape)
+    perplexity = (len(vectors) - 1) / 6
+    pca = PCA(n_components, random_state=1234)
+    tsne = TSNE(perplexity=perplexity, max_iter=1000, random_state=1234)
     return tsne.fit_transform(pca.fit_transform(vectors))

@@ -57,9 +57,12 @@ def figure_of(
         most = max(1, round(most * width / WIDTH))
     n_lines = math.ceil(n / most)
     n_columns = math.ceil(n / n_lines)
-    ratios = widths if len(widths) == n_columns else [1] * n_columns
+    ratios: Sequence[float] = [1] * n_columns
+    if len(widths) == n_columns:
+        ratios = widths
     first_of_lines = range(0, n, n_columns)
-    heights = np.maximum.reduceat(np.full(n, height), first_of_lines).tolist()
+    heights_of_panels = np.full(n, height)
+    heights = np.maximum.reduceat(heights_of_panels, first_of_lines).tolist()
     size = (width, sum(heights) + 0.4)
     created = plt.figure(figsize=size, layout="constrained", FigureClass=Drawing)
     figure = cast(Drawing, created)  # the stubs of pyplot do not follow FigureClass
@@ -78,10 +81,12 @@ def figure_of(
         axis.axis("off")
     for axis in axes[n - n_columns : n]:  # those with no axes below them
         axis.tick_params(labelbottom=True)
-    n_ticks = max(2, round(1.6 * (width - 1) / n_columns))
+    fitting = round(1.6 * (width - 1) / n_columns)
+    n_ticks = max(2, fitting)
     for axis, title, share in zip(axes, panels, itertools.cycle(ratios), strict=False):
         inches = width * share / sum(ratios)
-        _label(axis, wrapped(in_words(title), 0.75 * inches), n_ticks)
+        name = wrapped(in_words(title), 0.75 * inches)
+        _label(axis, name, n_ticks)
     return figure, list(zip(axes, panels.values(), strict=False))
 
 
@@ -110,10 +115,15 @@ class Percents(Formatter):
         percents = 100 * np.asarray(values)
         digits = 2
         for fewer in (1, 0):
-            if np.allclose(percents, percents.round(fewer), rtol=0, atol=1e-6):
+            shorter = percents.round(fewer)
+            if np.allclose(percents, shorter, rtol=0, atol=1e-6):
                 digits = fewer
         rounded = [round(percent, digits) + 0.0 for percent in percents.tolist()]  # no -0
-        return [self.fix_minus(f"{percent:.{digits}f}%") for percent in rounded]
+        ticks = []
+        for percent in rounded:
+            number = f"{percent:.{digits}f}"
+            ticks.append(self.fix_minus(f"{number}%"))
+        return ticks
 
 
 def name_rows(axis: Axes, rows: Sequence[str], top: float = -0.5) -> None:
@@ -126,8 +136,10 @@ def name_rows(axis: Axes, rows: Sequence[str], top: float = -0.5) -> None:
 
 def distance_of(rows: Sequence[str]) -> float:
     """Return the inches between rows such that their names, of one line or more, do not touch."""
-    n_lines = [1 + wrapped(in_words(row), NAME).count("\n") for row in rows]
-    most = max(map(sum, itertools.pairwise(n_lines)), default=0)
+    names = [wrapped(in_words(row), NAME) for row in rows]
+    n_lines = [1 + name.count("\n") for name in names]
+    lines_of_neighbours = map(sum, itertools.pairwise(n_lines))
+    most = max(lines_of_neighbours, default=0)
     return most / 2 * 1.35 * mpl.rcParams["font.size"] / 72
 
 
@@ -147,10 +159,7 @@ def finish(
     percent : y are fractions.
     """
     if percent:
-        for axis in figure.axes:
-            if axis.axison:
-                axis.axhline(0, color="black", lw=0.8)
-                axis.yaxis.set_major_formatter(Percents())
+        _show_percents(figure)
     if x:
         figure.supxlabel(wrapped(x, figure.get_figwidth()))
         figure.supylabel(wrapped(y, figure.get_figheight()), ma="center")
@@ -158,10 +167,20 @@ def finish(
     spare = [axis for axis in figure.axes if not axis.axison and not axis.child_axes]
     if len(legends) == 1 and spare:
         [keys] = legends.values()
-        _fit(keys, spare[0].get_position().width * figure.get_figwidth())
+        inches = spare[0].get_position().width * figure.get_figwidth()
+        _fit(keys, inches)
         spare[0].legend(handles=keys, loc="center")
         legends = {}
-    _stack(figure, [_legend(figure, title, keys) for title, keys in legends.items()])
+    above = [_legend(figure, title, keys) for title, keys in legends.items()]
+    _stack(figure, above)
+
+
+def _show_percents(figure: Drawing) -> None:
+    """Write the y of all panels as percentages, with a line at 0."""
+    for axis in figure.axes:
+        if axis.axison:
+            axis.axhline(0, color="black", lw=0.8)
+            axis.yaxis.set_major_formatter(Percents())
 
 
 def _legend(figure: Drawing, title: str, keys: Sequence[Artist]) -> Legend:
@@ -184,7 +203,8 @@ def _fit(keys: Sequence[Artist], inches: float) -> list[str]:
     """Wrap what keys of a legend say to this width; return its lines."""
     lines = []
     for key in keys:
-        label = wrapped(str(key.get_label()), inches - KEY)
+        label = str(key.get_label())
+        label = wrapped(label, inches - KEY)
         key.set_label(label)
         lines += label.split("\n")
     return lines
@@ -196,6 +216,7 @@ def _stack(figure: Drawing, legends: Sequence[Legend]) -> None:
     heights = [legend.get_window_extent().height / figure.dpi for legend in legends]
     total = height + sum(heights)
     figure.set_figheight(total)
-    for legend, above in zip(legends, np.cumsum([0, *heights]), strict=False):
-        legend.set_bbox_to_anchor((0.5, 1 - above / total))
+    tops = np.cumsum([0, *heights])
+    for legend, top in zip(legends, tops, strict=False):
+        legend.set_bbox_to_anchor((0.5, 1 - top / total))
     figure.set_layout_engine("constrained", rect=(0, 0, 1, height / total))

@@ -30,42 +30,65 @@ def scatter(
     `beside`: a system that is not among them, with its x and y, as grey lines.
     """
     colours = colours_of(frame, hue)
-    values = frame[marker].unique()
-    shapes = dict(zip(values, itertools.cycle("osD^vPX*"), strict=False))
+    shapes = _shapes_of(frame[marker])
     panels = panels_of(frame, panel)
     figure, drawn = figure_of(panels, 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
-        known = part.dropna(subset=[x, y])
-        groups = known.groupby([names_of(known, hue), marker], sort=False)
-        for (name, value), points in groups:
-            _draw_points(axis, points[x], points[y], colours[name], shapes[value])
+        _draw_points(axis, part, x, y, hue, marker, colours, shapes)
     what = f"{label}, {len(frame)} points over {in_words(x)}"
     seen = extent_of(what, frame, y, [hue, marker, panel], percent)
     message = seen
-    level = []
     if beside:
         message = _beside(figure, frame[x], frame[y], *beside)
-        level = keys_of({beside[0]: GREY}, ls="--")
-    legends = {
-        in_words(hue): keys_of(colours, lw=4),
-        in_words(marker): _keys_of_shapes(shapes),
-        "": level,
-    }
+    legends = _legends(hue, colours, marker, shapes, beside)
     finish(figure, legends, in_words(x), label, percent)
     figure.say(message, seen)
     return figure
 
 
+def _shapes_of(names: Series) -> dict[str, str]:
+    """Return a shape for each name, again from the first where there are more names than shapes."""
+    shapes = itertools.cycle("osD^vPX*")
+    return dict(zip(names.unique(), shapes, strict=False))
+
+
 def _draw_points(
     axis: Axes,
-    x: Series,
-    y: Series,
-    colour: str,
-    shape: str,
+    part: DataFrame,
+    x: str,
+    y: str,
+    hue: Names,
+    marker: str,
+    colours: dict[str, str],
+    shapes: dict[str, str],
 ) -> None:
-    """Draw points of one shape; those that look small are larger."""
-    size = 60 if shape in "*^vPX" else 36
-    axis.scatter(x, y, color=colour, marker=shape, s=size, ec=INK, lw=0.5)
+    """Draw the points of a panel that are known; those of shapes that look small are larger."""
+    known = part.dropna(subset=[x, y])
+    groups = known.groupby([names_of(known, hue), marker], sort=False)
+    for (name, value), points in groups:
+        colour = colours[name]
+        shape = shapes[value]
+        size = 60 if shape in "*^vPX" else 36
+        axis.scatter(points[x], points[y], color=colour, marker=shape, s=size, ec=INK, lw=0.5)
+
+
+def _legends(
+    hue: Names,
+    colours: dict[str, str],
+    marker: str,
+    shapes: dict[str, str],
+    beside: tuple[str, float, float] | None,
+) -> dict[str, list[Line2D]]:
+    """Return the keys of colours and shapes, and of the system that is not among the points."""
+    level = []
+    if beside:
+        system, _, _ = beside
+        level = keys_of({system: GREY}, ls="--")
+    return {
+        in_words(hue): keys_of(colours, lw=4),
+        in_words(marker): _keys_of_shapes(shapes),
+        "": level,
+    }
 
 
 def _keys_of_shapes(shapes: dict[str, str]) -> list[Line2D]:

@@ -16,13 +16,15 @@ def bars(frame: DataFrame, row: Names, value: str, hue: Names, label: str) -> Dr
     panels = panels_of(frame, "")
     shares = _shares(frame, row, value, hue)
     hues = shares.columns
-    colours = dict(zip(hues, blues(len(hues), 0.35), strict=True))
+    shades = blues(len(hues), 0.35)
+    colours = dict(zip(hues, shades, strict=True))
     height = 0.3 + 0.32 * len(shares)
     figure, [(axis, _)] = figure_of(panels, height)
     _draw(axis, shares, colours)
     keys = keys_of(colours, marker="s", lw=0)
     finish(figure, {in_words(hue): keys}, label)
-    first = frame[names_of(frame, hue) == hues[0]]
+    is_first = names_of(frame, hue) == hues[0]
+    first = frame[is_first]
     message = extent_of(f"Share of {hues[0]}", first, value, [row])
     seen = extent_of(f"Stacked bars of {label}", frame, value, [row, hue])
     figure.say(message, seen)
@@ -31,11 +33,13 @@ def bars(frame: DataFrame, row: Names, value: str, hue: Names, label: str) -> Dr
 
 def _draw(axis: Axes, shares: DataFrame, colours: dict[str, str]) -> None:
     """Draw a bar of each row and hue, with its number where there is room."""
-    left = shares.cumsum(axis=1).shift(axis=1, fill_value=0)
+    right = shares.cumsum(axis=1)
+    left = right.shift(axis=1, fill_value=0)
     for place, (name, colour) in enumerate(colours.items()):
         share = shares[name]
         drawn = axis.barh(range(len(share)), share, left=left[name], color=colour)
-        ink = "white" if place < len(colours) / 2 else INK
+        is_dark = place < len(colours) / 2
+        ink = "white" if is_dark else INK
         numbers = [f"{percent:.0f}" if percent >= LEAST else "" for percent in share]
         axis.bar_label(drawn, numbers, label_type="center", fontsize=8, color=ink)
     axis.set_xlim(0, 100)
@@ -47,5 +51,7 @@ def _shares(frame: DataFrame, row: Names, value: str, hue: Names) -> DataFrame:
     row_names = names_of(frame, row)
     hue_names = names_of(frame, hue)
     shares = frame.set_index([row_names, hue_names])[value].unstack()
-    shares = shares.reindex(index=row_names.unique(), columns=hue_names.unique())
+    rows = row_names.unique()
+    hues = hue_names.unique()
+    shares = shares.reindex(index=rows, columns=hues)
     return shares.fillna(0)

@@ -46,7 +46,9 @@ def names_of(frame: DataFrame, columns: Names) -> pd.Series:
 
 def _text(value: object) -> str:
     """Return a value as text, a whole number with commas."""
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
 
 
 def inches_of(texts: Sequence[str]) -> float:
@@ -66,11 +68,14 @@ def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> st
     sentences = []
     for side, is_on_side in sides.items():
         parts = []
-        counts = is_on_side.groupby(names, sort=False).agg(["sum", "size"])
+        by_name = is_on_side.groupby(names, sort=False)
+        counts = by_name.agg(["sum", "size"])
         for name, n, size in counts.itertuples():
             if n > 0:
-                often = f" ({n} of {size}{what})" if size > 1 else ""
-                parts.append(in_words(name) + often)
+                part = in_words(name)
+                if size > 1:
+                    part += f" ({n} of {size}{what})"
+                parts.append(part)
         if parts:
             listed = "; ".join(parts)
             sentences.append(f"{side}: {listed}.")
@@ -91,17 +96,28 @@ def extent_of(
     shown = frame[frame[value].notna()]
     has_many = len(shown) > FEW
     if has_many:
-        ends = [shown[value].argmin(), shown[value].argmax()]
+        values = shown[value]
+        ends = [values.argmin(), values.argmax()]
         shown = shown.iloc[ends]
     form = ".1%" if percent else ".3g"
-    rounded = shown.round(2)
-    names = [names_of(rounded, column).map(in_words) for column in columns]
+    places = _places(shown, columns)
     texts = []
-    for number, *row in zip(shown[value], *names, strict=True):
-        distinct = dict.fromkeys(filter(None, row))
-        place = ", ".join(distinct)
-        texts.append(f"{number:{form}} ({place})")
+    for number, place in zip(shown[value], places, strict=True):
+        written = f"{number:{form}}"
+        texts.append(f"{written} ({place})")
     if has_many:
-        return f"{what}: from {texts[0]} to {texts[1]}."
+        lowest, highest = texts
+        return f"{what}: from {lowest} to {highest}."
     listed = ", ".join(texts) or "none of them defined"
     return f"{what}: {listed}."
+
+
+def _places(frame: DataFrame, columns: Sequence[Names]) -> list[str]:
+    """Return the different names of each row, as a reader says them."""
+    rounded = frame.round(2)
+    names = [names_of(rounded, column).map(in_words) for column in columns]
+    places = []
+    for row in zip(*names, strict=True):
+        distinct = dict.fromkeys(filter(None, row))
+        places.append(", ".join(distinct))
+    return places

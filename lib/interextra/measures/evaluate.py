@@ -127,7 +127,8 @@ def values(
     """
     check(names)
     never = pd.Series(False, design.index)
-    skip_own = design.get("skip_own", never).eq(True).tolist()
+    is_skipped = design.get("skip_own", never)
+    skip_own = is_skipped.eq(True).tolist()
     measured = []
     for ranked in _ranked(design):
         unsettled = [name for name in names if not settled(ranked.run, name)]
@@ -142,16 +143,18 @@ def values(
 
 def _measured(ranked: _Ranked, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:
     """Return `per_query` of a run on one of its sets of queries."""
-    run, queries, test_set = ranked.run, ranked.queries, ranked.test_set
+    run = ranked.run
+    test_set = ranked.test_set
     if store.measured:
         return store.measured(run, test_set, names, skip_own)
     key = (run.key, test_set, *names, skip_own)
     if key not in _MEASURED:
-        file = run.read(store, queries)
+        file = run.read(store, ranked.queries)
         if skip_own:
             others = file.frame().query("query_id != doc_id")
             file = RunFile.from_frame(others)
-        _MEASURED[key] = per_query(file, queries.qrels(store), names)
+        qrels = ranked.queries.qrels(store)
+        _MEASURED[key] = per_query(file, qrels, names)
     return _MEASURED[key]
 
 
@@ -165,13 +168,18 @@ def _tidy(design: pd.DataFrame, measured: list[tuple[_Ranked, pd.DataFrame]]) ->
         if split not in units:
             of_split = queries.source.open().queries(queries.split)
             units[split] = entity_units(of_split)
-        piece = table.rename_axis("query_id").melt(var_name="measure", ignore_index=False)
-        piece = piece.reset_index()
-        piece["unit"] = units[split].loc[piece["query_id"]].to_numpy()
-        pieces.append(piece.assign(test_set=ranked.test_set, row=ranked.row))
+        by_query = table.rename_axis("query_id")
+        piece = by_query.melt(var_name="measure", ignore_index=False).reset_index()
+        unit = units[split].loc[piece["query_id"]]
+        piece["unit"] = unit.to_numpy()
+        piece["test_set"] = ranked.test_set
+        piece["row"] = ranked.row
+        pieces.append(piece)
     tidy = pd.concat(pieces, ignore_index=True)
-    labels = _labels(design).iloc[tidy["row"]].reset_index(drop=True)
-    return labels.assign(**tidy[["test_set", "query_id", "unit", "measure", "value"]])
+    labels = _labels(design).iloc[tidy["row"]]
+    labels = labels.reset_index(drop=True)
+    columns = ["test_set", "query_id", "unit", "measure", "value"]
+    return labels.assign(**tidy[columns])
 
 
 def _labels(design: pd.DataFrame) -> pd.DataFrame:
@@ -203,7 +211,10 @@ def settled(run: Ranking, name: str) -> bool:
     of BM25 whatever the reranker has learnt, so that a missing loss says nothing about it.
     """
     shallow = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
-    return shallow is not None and run.rerank_depth <= int(shallow[1])
+    if shallow is None:
+        return False
+    k = int(shallow[1])
+    return run.rerank_depth <= k
 
 
 def worse(measure: str) -> int:
@@ -243,14 +254,19 @@ def report(table: pd.DataFrame, each: bool) -> str:
     means = table.mean()
     if not each:
         return _lines(means)
-    blocks = [_lines(values, f"{query_id}\t") for query_id, values in table.iterrows()]
-    return "".join(blocks) + _lines(means, "all\t")
+    lines = ""
+    for query_id, values_of_query in table.iterrows():
+        lines += _lines(values_of_query, f"{query_id}\t")
+    return lines + _lines(means, "all\t")
 
 
 def _lines(values: pd.Series, before: str = "") -> str:
     """Return a line a measure."""
-    lines = [f"{before}{name}\t{value:.4f}\n" for name, value in values.items()]
-    return "".join(lines)
+    lines = ""
+    for name, value in values.items():
+        number = f"{value:.4f}"
+        lines += f"{before}{name}\t{number}\n"
+    return lines
 
 
 @dataclass(frozen=True)
@@ -285,7 +301,8 @@ class _Hits:
     def at_or_above(self, selected: np.ndarray) -> np.ndarray:
         """Return, per hit, the number of selected hits of its query at its rank or above."""
         running = np.concatenate([[0], np.cumsum(selected)])
-        start = np.searchsorted(self.query, np.arange(self.n_queries))
+        queries = np.arange(self.n_queries)
+        start = np.searchsorted(self.query, queries)
         return running[1:] - running[start[self.query]]
 
     def n_relevant(self, rel: int) -> np.ndarray:
@@ -309,19 +326,21 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     judged_doc = np.asarray(judged_docs.indices)
     judged_pairs = pd.Index(judged_query * len(doc_ids) + judged_doc)
     if not judged_pairs.is_unique:
-        refuse_repeated(qrels[["query_id", "doc_id"]].astype(str), "qrels")
+        ids = qrels[["query_id", "doc_id"]].astype(str)
+        refuse_repeated(ids, "qrels")
 
     rows, judgements = _judged_rows(run, query_ids, doc_ids, judged_pairs)
     first_rows = run.offsets[run.query_codes[rows]]
     by_query = np.argsort(judged_query[judgements], kind="stable")  # by rank within a query
     judgements = judgements[by_query]
-    n_rows = pd.Series(np.diff(run.offsets), run.query_ids)
+    n_returned = np.diff(run.offsets)
+    n_returned = pd.Series(n_returned, run.query_ids)
     return _Hits(
         query_ids=pd.Index(query_ids, name="query_id"),
         query=judged_query[judgements],
         rank=(rows - first_rows + 1)[by_query],
         relevance=relevance[judgements],
-        n_returned=n_rows.reindex(query_ids, fill_value=0).to_numpy(),
+        n_returned=n_returned.reindex(query_ids, fill_value=0).to_numpy(),
         judged_query=judged_query,
         judged_relevance=relevance,
     )
@@ -342,7 +361,8 @@ def _judged_rows(
     rows = np.flatnonzero(in_qrels[run.doc_codes])
     query = query_of_run[run.query_codes[rows]]
     doc = doc_of_run[run.doc_codes[rows]]
-    judgements = judged_pairs.get_indexer(query * len(doc_ids) + doc)
+    pairs = query * len(doc_ids) + doc
+    judgements = judged_pairs.get_indexer(pairs)
     is_hit = judgements >= 0  # the pair of a query without qrels is negative: never judged
     return rows[is_hit], judgements[is_hit]
 
@@ -356,7 +376,8 @@ def _whole_relevance(qrels: pd.DataFrame) -> np.ndarray:
         )
     relevance = qrels["relevance"].to_numpy()
     is_whole = relevance.dtype.kind in "iu"
-    if not is_whole or (relevance > np.iinfo(np.int64).max).any():
+    largest = np.iinfo(np.int64).max
+    if not is_whole or (relevance > largest).any():
         raise InputError(
             f"qrels: relevance must be whole numbers of at most 64 bits, not {relevance.dtype}: "
             f"{offenders(relevance)}"
@@ -382,7 +403,8 @@ def _ideal_dcg(hits: _Hits, k: float) -> np.ndarray:
     best_first = np.lexsort((-gain, hits.judged_query))
     query = hits.judged_query[best_first]
     start = np.searchsorted(query, np.arange(hits.n_queries))
-    rank = np.arange(len(query)) - start[query] + 1
+    row = np.arange(len(query))
+    rank = row - start[query] + 1
     discounted = gain[best_first] / np.log2(rank + 1)
     discounted[rank > k] = 0.0
     return np.bincount(query, discounted, minlength=hits.n_queries)
@@ -392,13 +414,16 @@ def _rr(hits: _Hits, k: float, rel: int) -> np.ndarray:
     """Reciprocal rank of the first relevant passage."""
     first = np.full(hits.n_queries, np.inf)
     relevant = (hits.relevance >= rel) & (hits.rank <= k)
-    np.minimum.at(first, hits.query[relevant], hits.rank[relevant])
+    query = hits.query[relevant]
+    rank = hits.rank[relevant]
+    np.minimum.at(first, query, rank)
     return 1 / first
 
 
 def _recall(hits: _Hits, k: float, rel: int) -> np.ndarray:
     """Share of the relevant passages that are among the first k."""
-    return _ratio(hits.n_found(k, rel), hits.n_relevant(rel))
+    n_found = hits.n_found(k, rel)
+    return _ratio(n_found, hits.n_relevant(rel))
 
 
 def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
@@ -415,7 +440,8 @@ def _ap(hits: _Hits, k: float, rel: int) -> np.ndarray:
     """Average precision: at the rank of each relevant passage; 0 for those not found."""
     relevant = hits.relevance >= rel
     precision = hits.at_or_above(relevant) / hits.rank
-    total = hits.total(precision, relevant & (hits.rank <= k))
+    found = relevant & (hits.rank <= k)
+    total = hits.total(precision, found)
     return _ratio(total, hits.n_relevant(rel))
 
 
@@ -425,9 +451,11 @@ def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
     n_relevant = hits.n_relevant(rel)
     n_irrelevant = hits.n_relevant(0) - n_relevant
     n_compared = np.minimum(n_irrelevant, n_relevant)
-    irrelevant_above = hits.at_or_above((hits.relevance >= 0) & ~relevant)
+    n_compared = np.maximum(n_compared, 1)  # where it is 0, nothing precedes a relevant passage
+    irrelevant = (hits.relevance >= 0) & ~relevant
+    irrelevant_above = hits.at_or_above(irrelevant)
     preceding = np.minimum(irrelevant_above, n_relevant[hits.query])
-    share_preceding = preceding / np.maximum(n_compared[hits.query], 1)
+    share_preceding = preceding / n_compared[hits.query]
     return _ratio(hits.total(1 - share_preceding, relevant), n_relevant)
 
 
@@ -442,7 +470,8 @@ def _infap(hits: _Hits, k: float, rel: int) -> np.ndarray:
     judged_above = hits.at_or_above(hits.relevance >= 0) - 1
     pooled_above = hits.at_or_above(hits.rank > 0) - 1
     expected = pooled_above * (relevant_above + 1e-5) / (judged_above + 2e-5)
-    total = hits.total((1 + expected) / hits.rank, relevant)
+    precision = (1 + expected) / hits.rank
+    total = hits.total(precision, relevant)
     return _ratio(total, hits.n_relevant(rel))
 
 
@@ -492,7 +521,8 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
     parts = re.fullmatch(r"(\w+)(?:\(rel=([1-9]\d*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
     kind, rel, cutoff = parts.groups() if parts else ("", None, None)
     shape = f"{kind}@k" if cutoff else kind
-    if shape not in KNOWN.split(", ") or (rel and kind in GRADED):
+    is_known = shape in KNOWN.split(", ")
+    if not is_known or (rel and kind in GRADED):
         raise InputError(
             f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary"
         )

@@ -46,7 +46,8 @@ class Nearness(OfModel):
     def seconds(self) -> float:
         """Return the seconds that it takes to encode test and training queries."""
         n_test = sum(part.size() for part in self.queries)
-        return 1 + (self.model.train.size() + n_test) / 2000
+        n_train = self.model.train.size()
+        return 1 + (n_train + n_test) / 2000
 
     def build(self, folder: Path, store: Store) -> None:
         """Compare each test query with all training queries of the model."""
@@ -100,7 +101,8 @@ def jaccard_table(shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
     rows = []
     for shift, cell in shifts.items():
         texts = cell.pool.frame()["text"]
-        cluster_of_query = pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+        labels = pd.read_parquet(store[cell] / "labels.parquet")
+        cluster_of_query = labels["cluster"]
         for cluster in cell.names:
             test, train_texts = in_test_and_training(cell, cluster, store)
             inside = cluster_of_query == cluster
@@ -128,7 +130,8 @@ def in_test_and_training(
     """
     strata = shift.strata(store)
     query_ids = strata.index[strata == cluster]
-    test = shift.pool.frame().set_index("query_id").loc[query_ids]
+    queries = shift.pool.frame().set_index("query_id")
+    test = queries.loc[query_ids]
     train = Part(of=shift, part=f"without-{cluster}")
     return test, train.frame(store)["text"]
 
@@ -199,7 +202,8 @@ def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
         nearest = partitioned[:, n_others:]
         mean = block.mean(axis=1, dtype=np.float64)
         density = nearest.mean(axis=1, dtype=np.float64)
-        parts.append(np.column_stack([mean, nearest.max(axis=1), density]))
+        largest = nearest.max(axis=1)
+        parts.append(np.column_stack([mean, largest, density]))
     table = np.concatenate(parts)
     return pd.DataFrame(table, columns=["R", "max", "density"])
 
@@ -229,11 +233,13 @@ def bins(values: np.ndarray, n: int, how: str) -> np.ndarray:
         raise InputError("bins: a value is NaN or infinite; leave its query out")
     if how == "width" and np.ptp(values):
         low, high = values.min(), values.max()
-        inner_edges = np.linspace(low, high, n + 1)[1:-1]
+        edges = np.linspace(low, high, n + 1)
+        inner_edges = edges[1:-1]
         return np.searchsorted(inner_edges, values, side="right")
     mean_ranks = rankdata(values)  # which ties share
     slots = (mean_ranks - 0.5) * n / len(values)
-    _, numbers = np.unique(slots.astype(np.int64), return_inverse=True)
+    whole_slots = slots.astype(np.int64)
+    _, numbers = np.unique(whole_slots, return_inverse=True)
     return numbers
 
 
@@ -278,8 +284,8 @@ def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
             for method in ("Pearson", "Spearman"):
                 row = {"model": model, "indicator": by, "kind": kind, "method": method}
                 row["n"] = len(part)
-                row |= correlation_test(part[by], part["delta"], method, within)
-                rows.append(row)
+                test = correlation_test(part[by], part["delta"], method, within)
+                rows.append(row | test)
     table = pd.DataFrame(rows, columns=LINK)
     families = table.groupby(["kind", "method"])
     return table.assign(p_holm=families["p_value"].transform(holm))
@@ -292,7 +298,8 @@ def _can_correlate(points: pd.DataFrame, by: str, within: pd.Series | None) -> b
         n_independent -= within.nunique() - 1
     if n_independent < 4:
         return False
-    spans = np.ptp(points[[by, "delta"]].to_numpy(), axis=0)
+    both_sides = points[[by, "delta"]].to_numpy()
+    spans = np.ptp(both_sides, axis=0)
     return bool(spans.all())
 
 

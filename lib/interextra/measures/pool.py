@@ -88,7 +88,8 @@ def pool_range(
     with_highest = pd.concat([qrels, highest], ignore_index=True)
     least = per_query(run, qrels, [measure])[measure]
     bootstrapped = least.copy()
-    incomplete = seen[seen["query_id"].isin(unjudged["query_id"])]
+    is_incomplete = seen["query_id"].isin(unjudged["query_id"])
+    incomplete = seen[is_incomplete]
     bootstrapped.update(_bootstrapped(incomplete, qrels, k, prior, n_draws, seed))
     return pd.DataFrame(
         {
@@ -112,10 +113,13 @@ def _bootstrapped(
         gains = ranking["relevance"].to_numpy(float).clip(min=0)
         topic_gains = judged_gains.get_group(query_id).to_numpy(float)
         run_gains = gains[~np.isnan(gains)]
-        known_gains = run_gains if prior == "run" and len(run_gains) else topic_gains
+        known_gains = topic_gains
+        if prior == "run" and len(run_gains):
+            known_gains = run_gains
         n_unjudged = np.isnan(gains).sum()
         drawn = random.choice(known_gains, (n_draws, n_unjudged))
-        means[query_id] = _drawn_ndcg(gains, drawn, topic_gains, k).mean()
+        ndcg = _drawn_ndcg(gains, drawn, topic_gains, k)
+        means[query_id] = ndcg.mean()
     return pd.Series(means, dtype=float)
 
 
@@ -132,7 +136,8 @@ def _drawn_ndcg(
     completed[:, np.isnan(gains)] = drawn
     best_judged = np.sort(topic_gains)[::-1]
     judged = np.tile(best_judged[:k], (n_draws, 1))
-    best_last = np.sort(np.hstack([judged, drawn]), axis=1)
+    known_and_drawn = np.hstack([judged, drawn])
+    best_last = np.sort(known_and_drawn, axis=1)
     best_first = best_last[:, ::-1]
     ideal_dcg = _dcg(best_first[:, :k])
     return np.nan_to_num(ratio(_dcg(completed), ideal_dcg))
@@ -158,7 +163,8 @@ def ranges(design: pd.DataFrame, store: Store, labels: Sequence[str], seed: int)
         row_labels = {name: row[name] for name in labels}
         rows.append(row_labels | table.mean().to_dict())
     runs = pd.DataFrame(rows)
-    return runs.groupby(list(labels), sort=False).mean().reset_index()
+    runs_of_labels = runs.groupby(list(labels), sort=False)
+    return runs_of_labels.mean().reset_index()
 
 
 def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> pd.DataFrame:
@@ -184,7 +190,8 @@ def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> 
     gain = seen["relevance"].clip(lower=0).fillna(0.0)
     weight = (1 - p) * p ** (seen["rank"] - 1.0)
     seen["rbp"] = weight * (gain / highest)
-    seen["judged"] = weight.where(seen["relevance"].notna(), 0.0)
+    is_judged = seen["relevance"].notna()
+    seen["judged"] = weight.where(is_judged, 0.0)
     sums = seen.groupby("query_id")[["rbp", "judged"]].sum()
     sums = sums.reindex(qrels["query_id"].unique(), fill_value=0.0)
     sums["residual"] = 1 - sums["judged"]
@@ -194,7 +201,8 @@ def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> 
 def judgement_pool(runs: Iterable[RunFile], depth: int) -> pd.MultiIndex:
     """Return the pairs (query_id, doc_id) among the first `depth` of any run."""
     heads = [_head(run, depth)[PAIR] for run in runs]
-    pairs = pd.concat(heads or [pd.DataFrame(columns=PAIR)])
+    no_pairs = pd.DataFrame(columns=PAIR)
+    pairs = pd.concat(heads or [no_pairs])
     return pd.MultiIndex.from_frame(pairs).unique()
 
 

@@ -68,7 +68,8 @@ def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
         No passage holds a word of the queries.
     """
     tokens = queries.set_index("query_id")["text"].map(words)
-    n_passages_with, n_occurrences = _term_statistics(set(tokens.explode()), passages)
+    wanted = set(tokens.explode())
+    n_passages_with, n_occurrences = _term_statistics(wanted, passages)
     if not n_passages_with:
         raise InputError(f"term statistics: {len(passages)} passages hold no word of the queries")
     different_words = tokens.map(dict.fromkeys).map(list)
@@ -86,7 +87,8 @@ def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
         },
         tokens.index,
     )
-    return table.assign(length=tokens.map(len).astype(float))
+    table["length"] = tokens.map(len).astype(float)
+    return table
 
 
 def _term_statistics(wanted: set[str], passages: Passages) -> tuple[Counter[str], Counter[str]]:
@@ -118,9 +120,12 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     top = rows[run.ranks <= k]
     first_five = rows[run.ranks <= min(k, 5)]
     scores = top.groupby("query")["score"]
-    same_sign = scores.transform("min") * scores.transform("max") > 0
-    share = (top["score"] / scores.transform("mean")).where(same_sign)
-    magnitude = (top["score"] * np.log(share)).abs()
+    lowest = scores.transform("min")
+    highest = scores.transform("max")
+    same_sign = lowest * highest > 0
+    score = top["score"]
+    share = (score / scores.transform("mean")).where(same_sign)
+    magnitude = (score * np.log(share)).abs()
     table = pd.DataFrame(
         {
             "nqc": scores.std(ddof=0),
@@ -163,7 +168,8 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
     tables = []
     for run in design["run"]:
         depth = min(run.depth, run.rerank_depth)
-        tables.append(post_retrieval(run.read(store, "held-out"), depth))
+        held_out = run.read(store, "held-out")
+        tables.append(post_retrieval(held_out, depth))
     return _of_models_without(design, tables, shifts, store)
 
 
@@ -250,7 +256,8 @@ def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     units = values.drop_duplicates("query_id").set_index("query_id")["unit"]
     names, codes = np.unique(units.astype(str), return_inverse=True)
     blocks = resamples(len(names), seed_of(seed, names), n_boot)
-    counts = np.concatenate(list(blocks))[:, codes]
+    counts_of_units = np.concatenate(list(blocks))
+    counts = counts_of_units[:, codes]
     return pd.DataFrame(np.ascontiguousarray(counts.T), units.index)
 
 
@@ -285,8 +292,10 @@ def prediction_table(
         used = values.notna()
         x = values[used].to_numpy(float)
         y = targets[used].to_numpy(float)
-        over_all = kendall_draws(x, y, counts[used])
-        taus, within_groups = kendall_within(x, y, groups[used], counts[used])
+        used_groups = groups[used]
+        used_counts = counts[used]
+        over_all = kendall_draws(x, y, used_counts)
+        taus, within_groups = kendall_within(x, y, used_groups, used_counts)
         for column, target in enumerate(targets):
             tau = stats.kendalltau(x, y[:, column]).statistic
             draws = within_groups[:, 0, column]
@@ -307,7 +316,11 @@ def prediction_table(
 def _estimate(name: str, value: float, draws: np.ndarray) -> dict[str, float]:
     """Return the columns of an estimate and the ends of its interval."""
     low, high = interval(draws)
-    return {name: float(value), f"{name}_low": low, f"{name}_high": high}
+    return {
+        name: float(value),
+        f"{name}_low": low,
+        f"{name}_high": high,
+    }
 
 
 def predict(wide: pd.DataFrame, predictors: pd.DataFrame, counts: pd.DataFrame) -> Effects:
@@ -351,7 +364,8 @@ def _targets(wide: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     first = wide["measure"].iloc[0]
     targets = {}
     for measure, values in wide.groupby("measure", sort=False):
-        targets[f"out {measure}"] = worse(measure) * values["out"]
+        name = f"out {measure}"
+        targets[name] = worse(measure) * values["out"]
     values = wide[wide["measure"] == first]
     change = values["out"] - values["in"]
     targets["loss"] = worse(first) * change
@@ -386,7 +400,8 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         if n == 0 and orders_any:
             continue  # too few queries, or all of one value
         everywhere = n_known.index[n_known == n]
-        table = _ranked(part[part["name"].isin(everywhere)])
+        is_compared = part["name"].isin(everywhere)
+        table = _ranked(part[is_compared])
         labels = dict(zip(by, key, strict=True))
         parts.append(table.assign(**labels, n=n))
     if not parts:
@@ -398,13 +413,18 @@ def _ranked(predicted: pd.DataFrame) -> pd.DataFrame:
     """Return name, within, low, high, better_than of the predictors of one ranking, best first."""
     by_name = predicted.groupby("name", sort=False)
     table = by_name[["within"]].mean()
-    draws = np.stack([part.drawn().mean(axis=0) for _, part in by_name])
+    mean_draws = []
+    for _, of_predictor in by_name:
+        draws_of_shifts = of_predictor.drawn()
+        mean_draws.append(draws_of_shifts.mean(axis=0))
+    draws = np.stack(mean_draws)
     means = table["within"].to_numpy()
     table["low"], table["high"] = simultaneous(means, draws)
     is_pair = ~np.eye(len(table), dtype=bool)
     one, other = np.nonzero(is_pair)
     gaps = means[one] - means[other]
-    lowest_gaps, _ = simultaneous(gaps, draws[one] - draws[other])
+    gap_draws = draws[one] - draws[other]
+    lowest_gaps, _ = simultaneous(gaps, gap_draws)
     exceeding = one[lowest_gaps > 0]
     table["better_than"] = np.bincount(exceeding, minlength=len(table))
     return table.sort_values("within", ascending=False).reset_index()

@@ -65,7 +65,8 @@ def read_sheet(
         sheet[column] = label
         is_known = label.isin([*known, ""])
         hint = f"use {', '.join(known)}"
-        _refuse(label[~is_known], f"{column} label ", hint)
+        unknown = label[~is_known]
+        _refuse(unknown, f"{column} label ", hint)
         if complete:
             unlabelled = pair_names[label == ""]
             _refuse(unlabelled, f"no {column} label: ", "label every row")
@@ -100,7 +101,12 @@ def _places_and_fields(path: Path | str) -> list[tuple[str, list[str]]]:
         # spreadsheets put a byte order mark first
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
-            return [(f"{path}:{reader.line_num}", fields) for fields in reader if any(fields)]
+            rows = []
+            for fields in reader:
+                place = f"{path}:{reader.line_num}"
+                if any(fields):
+                    rows.append((place, fields))
+            return rows
     except csv.Error as error:  # a field of 131,072 characters, a line end that is none
         raise InputError(
             f"{path}:{reader.line_num}: not CSV ({error}); "
@@ -117,7 +123,8 @@ def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
     if len(wrong):
         shown = wrong.index + ": " + fault + wrong
         n_wrong = len(wrong)
-        raise InputError(f"{n_wrong} rows of the sheet are wrong: {offenders(shown)}; {hint}")
+        examples = offenders(shown)
+        raise InputError(f"{n_wrong} rows of the sheet are wrong: {examples}; {hint}")
 
 
 def _refuse_changes(sheet: pd.DataFrame, pair_names: pd.Series, pairs: pd.DataFrame) -> None:
@@ -136,7 +143,8 @@ def _refuse_changes(sheet: pd.DataFrame, pair_names: pd.Series, pairs: pd.DataFr
 def _in_order(sheet: pd.DataFrame, pairs: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """Return the rows of the sheet in the order of the pairs, all of which must be there."""
     there = pd.MultiIndex.from_frame(sheet[PAIR])
-    asked = pd.MultiIndex.from_frame(pairs[PAIR].astype(object))
+    asked_pairs = pairs[PAIR].astype(object)
+    asked = pd.MultiIndex.from_frame(asked_pairs)
     missing = asked[~asked.isin(there)]
     if len(missing):
         raise InputError(
@@ -150,9 +158,11 @@ def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
 
     2 is full or duplicate, 1 partial or similar, 0 zero or dissimilar.
     """
-    from_least = pd.Index(LABELS[column][::-1])
+    from_most = LABELS[column]
+    from_least = pd.Index(from_most[::-1])
     found = from_least.get_indexer(sheet[column])
-    unknown = sheet.loc[found < 0, column].unique()
+    is_unknown = found < 0
+    unknown = sheet.loc[is_unknown, column].unique()
     if len(unknown):
         raise InputError(f"unknown {column} labels {offenders(unknown)}")
     return found
@@ -161,9 +171,11 @@ def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
 def with_codes(pairs: pd.DataFrame, entity: np.ndarray, intent: np.ndarray) -> pd.DataFrame:
     """Return the pairs labelled by codes 0, 1, 2 (see `codes`): a filled sheet."""
     # labels stand from the most to the least overlap
+    entity_labels = np.array(LABELS["entity"], object)
+    intent_labels = np.array(LABELS["intent"], object)
     return pairs.assign(
-        entity=np.array(LABELS["entity"], object)[2 - entity],
-        intent=np.array(LABELS["intent"], object)[2 - intent],
+        entity=entity_labels[2 - entity],
+        intent=intent_labels[2 - intent],
     )
 
 
@@ -176,7 +188,8 @@ def median_labels(sheets: Sequence[pd.DataFrame]) -> pd.DataFrame:
     middle = (len(sheets) - 1) // 2
     medians = {}
     for column, given in _codes_of_annotators(sheets).items():
-        medians[column] = np.sort(given, axis=0)[middle]
+        from_least = np.sort(given, axis=0)
+        medians[column] = from_least[middle]
     return with_codes(sheets[0], **medians)
 
 
@@ -193,10 +206,13 @@ def query_labels(pairs: pd.DataFrame) -> pd.DataFrame:
     >>> query_labels(pairs).values.tolist()
     [['partial', 'duplicate'], ['zero', 'dissimilar']]
     """
-    of_pairs = pd.DataFrame({column: codes(pairs, column) for column in LABELS})
+    codes_of_pairs = {column: codes(pairs, column) for column in LABELS}
     query_ids = pairs["test_query_id"].to_numpy()
-    highest = of_pairs.groupby(query_ids, sort=False).max().rename_axis("test_query_id")
-    return with_codes(highest, highest["entity"].to_numpy(), highest["intent"].to_numpy())
+    pairs_of_query = pd.DataFrame(codes_of_pairs).groupby(query_ids, sort=False)
+    highest = pairs_of_query.max().rename_axis("test_query_id")
+    entity = highest["entity"].to_numpy()
+    intent = highest["intent"].to_numpy()
+    return with_codes(highest, entity, intent)
 
 
 def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.DataFrame:
@@ -223,7 +239,8 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
             value = _cohen_kappa(given[first], given[second], weights)
             rows.append((label, annotators, value))
             values.append(value)
-        rows.append((label, "average", float(np.mean(values))))
+        mean = float(np.mean(values))
+        rows.append((label, "average", mean))
     frame = pd.DataFrame(rows, columns=["label", "annotators", "kappa"])
     return frame.assign(n_pairs=len(sheets[0]))
 

@@ -41,7 +41,8 @@ class Candidates(Cell):
         """Write candidates.parquet."""
         train_vectors, test_vectors = self.vectors.read(store)
         test, train = _test_and_train(self.vectors, store)
-        bm25_rows = _bm25_rows(test["text"].tolist(), train, self.k)
+        texts = test["text"].tolist()
+        bm25_rows = _bm25_rows(texts, train, self.k)
         _, embedding_rows = nearest(test_vectors, train_vectors, self.k)
         pairs = candidates(test["query_id"], train["query_id"], bm25_rows, embedding_rows)
         pairs.to_parquet(folder / "candidates.parquet")
@@ -54,7 +55,8 @@ class Candidates(Cell):
 
 def _test_and_train(vectors: QueryVectors, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the test and the training queries of the vectors."""
-    test = pd.concat([queries.frame(store) for queries in vectors.test])
+    frames = [queries.frame(store) for queries in vectors.test]
+    test = pd.concat(frames)
     return test, vectors.train.frame(store)
 
 
@@ -102,11 +104,12 @@ def candidates(
     by_embedding = _ranked(embedding_rows, "embedding_rank")
     pairs = by_bm25.merge(by_embedding, on=["test_row", "train_row"], how="outer")
     pairs = pairs.fillna(0).astype(np.int64)
-    is_found = pairs[RANKS] > 0
-    pairs["best_rank"] = pairs[RANKS].where(is_found).min(axis=1)
-    pairs["source"] = np.select(
-        [is_found.all(axis=1), is_found["bm25_rank"]], ["both", "bm25"], "embedding"
-    )
+    ranks = pairs[RANKS]
+    is_found = ranks > 0
+    pairs["best_rank"] = ranks.where(is_found).min(axis=1)
+    by_both = is_found.all(axis=1)
+    by_bm25_at_least = is_found["bm25_rank"]
+    pairs["source"] = np.select([by_both, by_bm25_at_least], ["both", "bm25"], "embedding")
     pairs = pairs.sort_values(["test_row", "best_rank", "train_row"], ignore_index=True)
     pairs["test_query_id"] = test.to_numpy()[pairs["test_row"]]
     pairs["train_query_id"] = train.to_numpy()[pairs["train_row"]]
@@ -117,7 +120,8 @@ def _ranked(rows: np.ndarray, name: str) -> pd.DataFrame:
     """Return test_row, train_row and the rank, from 1, of what one method found."""
     test_row, place = np.nonzero(rows >= 0)
     train_row = rows[test_row, place]
-    return pd.DataFrame({"test_row": test_row, "train_row": train_row, name: place + 1})
+    rank = place + 1
+    return pd.DataFrame({"test_row": test_row, "train_row": train_row, name: rank})
 
 
 def with_texts(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:

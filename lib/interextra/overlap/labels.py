@@ -58,12 +58,14 @@ def label_overlap(
     for threshold in n_shared:
         for min_shared in (1, 2):
             is_overlapping = n_shared[threshold] >= min_shared
-            rows.append((threshold, min_shared, len(n_shared), is_overlapping.sum()))
+            n = is_overlapping.sum()
+            rows.append((threshold, min_shared, len(n_shared), n))
     columns = ["relevance_threshold", "min_shared", "n_queries", "n_overlapping"]
     table = pd.DataFrame(rows, columns=columns)
     n_overlapping = table["n_overlapping"]
-    low, high = proportion_confint(n_overlapping, table["n_queries"], method="wilson")
-    table["percent"] = 100 * n_overlapping / table["n_queries"]
+    n_queries = table["n_queries"]
+    low, high = proportion_confint(n_overlapping, n_queries, method="wilson")
+    table["percent"] = 100 * n_overlapping / n_queries
     table["low"] = 100 * low
     table["high"] = 100 * high
     return table
@@ -99,8 +101,10 @@ def shared_passages(
     counts = {}
     for threshold in thresholds:
         relevant = shared[shared["relevance"] >= threshold]
-        counts[threshold] = relevant.groupby("query_id")["doc_id"].nunique()
-    return pd.DataFrame(counts, test_ids).fillna(0).astype(int)
+        passages = relevant.groupby("query_id")["doc_id"]
+        counts[threshold] = passages.nunique()
+    table = pd.DataFrame(counts, test_ids)
+    return table.fillna(0).astype(int)
 
 
 def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
@@ -128,6 +132,7 @@ def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd
             f"use {', '.join(order)}"
         )
     counts = pd.Series(labels, dtype=object).value_counts()
-    n = counts.reindex(list(order), fill_value=0).to_numpy()
+    counts = counts.reindex(list(order), fill_value=0)
+    n = counts.to_numpy()
     percent = 100 * n / len(labels)
     return pd.DataFrame({"label": list(order), "n": n, "percent": percent})

@@ -24,7 +24,9 @@ def text_jaccard(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     >>> text_jaccard(["what is a shebang"], ["meaning of shebang"]).round(2).tolist()
     [0.17]
     """
-    pairs = zip(map(tokens, left), map(tokens, right), strict=True)
+    left_words = map(tokens, left)
+    right_words = map(tokens, right)
+    pairs = zip(left_words, right_words, strict=True)
     return np.array([_jaccard(*words) for words in pairs])
 
 

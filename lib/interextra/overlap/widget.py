@@ -56,7 +56,9 @@ class Annotation:
         rows = self.open
         if len(rows):
             later = rows[rows >= self.row + step]
-            first = later[0] if len(later) else rows[0]
+            first = rows[0]
+            if len(later):
+                first = later[0]
             self.row = int(first)
         self.changed()
 
@@ -92,7 +94,8 @@ def widget(sheet_path: Path | str) -> "ipywidgets.VBox":
     for column, labels in LABELS.items():
         row = [ipywidgets.Label(column)]
         for label in labels:
-            buttons[label] = _button(label, partial(session.label, column, label))
+            give_label = partial(session.label, column, label)
+            buttons[label] = _button(label, give_label)
             row.append(buttons[label])
         rows.append(ipywidgets.HBox(row))
     undo = _button("undo", session.undo)

@@ -65,7 +65,8 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
     for path in [*executed, *FORM.glob("*.md")]:
         shutil.copy2(path, pages)  # with its date, by which Sphinx knows what changed
-    (pages / "index.md").write_text(_first_page(folder, executed, note), encoding="utf-8")
+    first_page = _first_page(folder, executed, note)
+    (pages / "index.md").write_text(first_page, encoding="utf-8")
     with (
         (work / "warnings.txt").open("w", encoding="utf-8") as warnings,
         patch_docutils(),
@@ -138,7 +139,8 @@ def _over_worlds(folder: Path) -> list[Entry]:
     entries = []
     for claims in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
         name = claims.parts[-3]
-        answer = sentences({"worlds": pd.read_csv(claims)}, name)[0]
+        claims_of_worlds = pd.read_csv(claims)
+        answer = sentences({"worlds": claims_of_worlds}, name)[0]
         links = []
         for table in sorted(claims.parent.glob("*.csv")):
             address = table.relative_to(folder).as_posix()
@@ -168,14 +170,17 @@ def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:
         if (tables.parent / f"{name}.ipynb").is_file():
             number = f"[{number}]({name}.ipynb)"
         claims = page(judged).reindex(columns=columns, fill_value="–")
-        rows += [[*map(_cell, row), number] for row in claims.itertuples(index=False)]
+        for row in claims.itertuples(index=False):
+            cells = map(_cell, row)
+            rows.append([*cells, number])
     return rows
 
 
 def _title(notebook: Path) -> str:
     """Return the heading of a notebook."""
     first_cell = read_json(notebook)["cells"][0]
-    heading = "".join(first_cell["source"]).splitlines()[0]
+    source = "".join(first_cell["source"])
+    heading = source.splitlines()[0]
     return heading.lstrip("# ")
 
 
@@ -200,7 +205,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     """Return text from data as a cell of a table."""
-    return escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+    escaped = escape(text, quote=False).replace("|", "\\|")
+    return escaped.replace("\n", " ")
 
 
 if __name__ == "__main__":

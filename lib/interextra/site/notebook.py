@@ -62,7 +62,9 @@ class Notebook(Cell):
     def of(cls, path: Path, parameters: NotebookParameters, reference: str = "") -> "Notebook":
         """Return a notebook with its plan, checked before anything is computed."""
         source = _code_of(path)
-        plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
+        plan: tuple[Cell, ...] = ()
+        if not reference:
+            plan = tuple(cells_of(plan_of(path.stem, parameters)))
         return cls(
             name=path.stem,
             source=sha256(path),
@@ -162,7 +164,8 @@ class Notebook(Cell):
 def _code_of(notebook: Path) -> str:
     """Return the code of all cells of a notebook."""
     cells = read_json(notebook)["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    code_cells = [cell for cell in cells if cell["cell_type"] == "code"]
+    sources = ["".join(cell["source"]) for cell in code_cells]
     return "\n".join(sources)
 
 
@@ -202,7 +205,8 @@ def _committed_files(
     others = set(re.findall(r"\b\d\d_\w+", code)) - {name}
     patterns += [f"small/{other}/{VALUES}/*" for other in others]
     if reference:
-        patterns += [f"{reference}/{VALUES}/*", f"{reference}/{CELLS}"]
+        patterns.append(f"{reference}/{VALUES}/*")
+        patterns.append(f"{reference}/{CELLS}")
     files: set[Path] = set()
     for pattern in patterns:
         files |= set(committed.glob(pattern))

@@ -111,7 +111,8 @@ class OutputFolder:
             drawn, picture = self.drawn[figure]
             undated = dict.fromkeys(("CreationDate", "Creator", "Producer"))
             path = self.folder / "figures" / f"{figure}.pdf"
-            drawn.column().savefig(path, metadata=undated | {"Title": drawn.caption})
+            metadata = undated | {"Title": drawn.caption}
+            drawn.column().savefig(path, metadata=metadata)
             noted |= {"alt": picture.alt, "width": picture.width}
         self.metric("answer", noted)
         return Markdown(text_of(noted, "In this run"))
@@ -124,7 +125,8 @@ class OutputFolder:
         results = {}
         for part in ("tables", "figures"):
             for path in sorted((self.folder / part).glob("*.*")):
-                results[path.relative_to(self.folder).as_posix()] = sha256(path)
+                name = path.relative_to(self.folder).as_posix()
+                results[name] = sha256(path)
         record = provenance.record(root, **sections, results=results, seconds=self.seconds)
         write_json(self.folder / "provenance.json", record)
         return record

@@ -106,7 +106,9 @@ def read_overrides(root: Path, only: str, pairs: Sequence[str]) -> dict[str, Any
         if not sign:
             raise InputError(f"-p {pair}: write name=value")
         is_text = _types_of(name, notebooks(root, only)) == {str}
-        overrides[name] = text if is_text else parse_yaml(text, f"-p {pair}")
+        if not is_text:
+            text = parse_yaml(text, f"-p {pair}")
+        overrides[name] = text
     return overrides
 
 
@@ -242,7 +244,11 @@ def completed(root: Path, notebook: Path, variables: dict[str, Any]) -> Notebook
             f"or run it by `{command}`"
         )
     given = checked(kind, variables, notebook.stem)
-    chosen = {name: value for name, value in given if value != getattr(usual, name)}
+    chosen = {}
+    for name, value in given:
+        usual_value = getattr(usual, name)
+        if value != usual_value:
+            chosen[name] = value
     return _on_its_collection(given, usual, chosen, notebook.stem)
 
 

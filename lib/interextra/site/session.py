@@ -125,7 +125,8 @@ class Session(OutputFolder):
         begin = time.perf_counter()
         build_all(self.store, cells)
         seconds = time.perf_counter() - begin
-        self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + seconds, 3)
+        earlier = self.seconds.get("cells", 0.0)
+        self.seconds["cells"] = round(earlier + seconds, 3)
         self.cells |= {cell.key for cell in cells}
         if any(trained_behind(cell) for cell in cells):
             self.has_trained = True
@@ -186,11 +187,13 @@ class Session(OutputFolder):
         """
         self.run(design)
         identities = [run.identity for run in design["run"]]
-        marked = design.assign(**{RUN: identities, SKIPS: design.get("skip_own", False)})
+        skips = design.get("skip_own", False)
+        marked = design.assign(**{RUN: identities, SKIPS: skips})
         measured = evaluate.values(marked, self.store, list(names), strata)
         self.values.append(measured)
         trained = {run.identity: trained_behind(run) for run in design["run"]}
-        measured = measured.assign(trained=measured[RUN].map(trained))
+        trained_of_value = measured[RUN].map(trained)
+        measured = measured.assign(trained=trained_of_value)
         return measured.drop(columns=[RUN, SKIPS])
 
     def kept(self, name: str, compute: Compute) -> pd.DataFrame:

@@ -124,7 +124,9 @@ def planned(
         raise InputError("-p changes one notebook: name it with --only")
     runs = []
     for path, place, parameters in _asked(root, profile, paths, changes):
-        reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
+        reference = ""
+        if from_reference:
+            reference = Path(profile, path.stem, place).as_posix()
         runs.append(Notebook.of(path, parameters, reference))
     if from_reference:
         _refuse_without_values(root, profile, runs)
