@@ -56,7 +56,7 @@ def test_a_claim_is_stated_before_it_is_answered(root, name):
 
 def test_a_notebook_has_two_to_six_claims_that_get_a_verdict():
     counts = Counter(claim["notebook"] for claim in STATED.values() if not claim.get("secondary"))
-    assert len(counts) == 12 and set(counts.values()) <= {2, 3, 4, 5, 6}, counts
+    assert len(counts) >= 12 and set(counts.values()) <= {2, 3, 4, 5, 6}, counts
 
 
 ONLY_REAL = [

@@ -34,7 +34,7 @@ def digest_now():
 
 
 def write(path, *digests, version=1):
-    entry = {"version": version, "signed": list(digests), "samples": {}}
+    entry = {"version": version, "signed": list(digests), "of": {}, "samples": {}}
     path.write_text(yaml.safe_dump({"Toy": entry}))
     signatures.kinds_signed.cache_clear()
 
@@ -75,8 +75,12 @@ def test_what_a_result_is_made_from_must_be_signed_too(tmp_path, monkeypatch, fi
 
 
 def built(tmp_path, name):
-    store = Store(tmp_path / name)
-    for cell in SAMPLES.values():
+    return built_of(tmp_path / name, SAMPLES)
+
+
+def built_of(folder, samples):
+    store = Store(folder)
+    for cell in samples.values():
         store.build(cell)
     return store
 
@@ -130,6 +134,21 @@ def test_only_samples_that_are_new_or_whose_code_is_not_signed_are_computed(tmp_
     assert golden.unsigned(before, again).keys() == SAMPLES.keys()
 
 
+def test_a_sample_of_other_data_is_a_new_measure_of_code_that_is_signed(tmp_path, monkeypatch):
+    store = built(tmp_path, "cells")
+    before, _ = golden.sign({}, SAMPLES, store)
+    moved = SAMPLES | {"four": Toy(n=6)}
+    store.build(moved["four"])
+    assert golden.unsigned(before, moved).keys() == {"four"}
+    signed, refusals = golden.sign(before, moved, store)
+    assert not refusals and signed["Toy"]["samples"]["four"] != before["Toy"]["samples"]["four"]
+    code_is(monkeypatch, "second")
+    again = {name: Toy(n=cell.n) for name, cell in moved.items()}
+    signed, refusals = golden.sign(before, again, built_of(tmp_path, again))
+    assert len(refusals) == 1 and "the data of the sample changed, too" in refusals[0]
+    assert signed == before
+
+
 @pytest.mark.parametrize(
     ("text", "tolerance", "differs"),
     [
@@ -153,7 +172,7 @@ def test_numbers_are_compared_within_a_tolerance_and_counts_exactly(
 
 def test_every_kind_and_architecture_has_a_sample_and_its_code_of_today_is_signed(tmp_path):
     samples = golden.samples_of_all(tmp_path)
-    assert golden.kinds_without_sample(samples) == []
+    assert golden.kinds_without_sample(samples) == [], "add a sample of each in tools/golden.py"
     kinds = signatures.kinds_signed()
     unsigned = {name for name, cell in samples.items() if cell.code not in kinds}
     assert not unsigned, "run `make golden`, and review what it signs"

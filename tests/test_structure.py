@@ -26,13 +26,22 @@ def good():
     folded = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
     cells += [code("n", metadata=copy.deepcopy(folded)) for _ in range(2)]
     cells += [text("**Next:** [`other`](other.ipynb)"), code('nb.answer("yes")\nnb.finish()')]
-    return json.loads(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
+    kernel = {"kernelspec": {"name": "python3"}, "language_info": {"name": "python"}}
+    document = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    return json.loads(nbformat.writes(document))
 
 
 def spoiled(change):
     document = copy.deepcopy(good())
     change(document["cells"])
     return document
+
+
+def test_notebook_that_names_no_kernel(tmp_path):
+    document = good()
+    document["metadata"].clear()
+    (tmp_path / "bad.ipynb").write_text(json.dumps(document))
+    assert "lack kernelspec" in problems(tmp_path / "bad.ipynb")[0]
 
 
 def stored_output(cells):

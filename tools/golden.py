@@ -5,7 +5,8 @@ Small samples of every kind of cell are computed with today's code and compared 
 signed: results that older signed code made stay in use. Where one differs, the kind is named, and
 nothing of it is signed: raise its VERSION if another result is meant, and run this again.
 
-Only samples whose code is not signed yet are computed, and what these are made from.
+Only samples whose code is not signed yet, or whose data changed, are computed, and what these are
+made from.
 
 What is compared are sums, extremes and positions of all numbers, to 1e-6 of their size, and texts
 character by character; of what was trained only the numbers, to 1e-3, since processors round
@@ -16,10 +17,13 @@ Executed notebooks are never signed: they are executed again, from results that 
 """
 
 import hashlib
+import importlib
+import pkgutil
 import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+import interextra
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures.indicators import Nearness
@@ -138,7 +143,7 @@ def _shifts(train: Queries, topics: Topics) -> Samples:
 def brief(name: str, **options: Any) -> Recipe:
     """Return a recipe of mini with few steps, of what is trained before it, too."""
     recipe = load_recipe(name)
-    if recipe.architecture == "bm25":
+    if not hasattr(recipe, "steps"):  # it is not trained
         return load_recipe(name, **options)
     options = {"steps": STEPS, "batch_size": 8, "warmup_steps": 1} | options
     for role in ("after", "teacher", "pair_teacher"):
@@ -288,6 +293,8 @@ def samples_of_all(folder: Path) -> Samples:
 
 def kinds_without_sample(samples: Samples) -> list[str]:
     """Return the names of the kinds of cell, and of the architectures, that no sample is of."""
+    for module in pkgutil.walk_packages(interextra.__path__, "interextra."):
+        importlib.import_module(module.name)
     sampled = {type(cell) for cell in samples.values()}
     missing = []
     for kind in _below(Cell):
@@ -425,12 +432,7 @@ def sign(
         before = _entry_before(golden, cells)
         changed = {name: cell for name, cell in cells.items() if name in to_sign}
         today = _entry_of_today(changed, store)
-        gone = [
-            f"{name}: the sample is there no more"
-            for name in before["samples"]
-            if name not in cells
-        ]
-        problems = gone + _differing(before["samples"], today["samples"], cells)
+        problems = _problems(before, today, cells)
         refusals += [f"{kind}: {problem}" for problem in problems]
         signed[kind] = before if problems else _joined(before, today)
     return signed, refusals
@@ -441,7 +443,8 @@ def unsigned(golden: dict[str, Entry], samples: Samples) -> Samples:
     found = {}
     for name, cell in samples.items():
         entry = _entry_before(golden, {name: cell})
-        if name not in entry["samples"] or cell.code not in entry["signed"]:
+        is_same = entry["of"].get(name) == cell.identity
+        if not is_same or cell.code not in entry["signed"]:
             found[name] = cell
     return found
 
@@ -451,7 +454,7 @@ def _entry_before(golden: dict[str, Entry], cells: Samples) -> Entry:
     [(kind, version)] = {(type(cell).__name__, cell.VERSION) for cell in cells.values()}
     entry = golden.get(kind)
     if entry is None or entry["version"] != version:
-        return {"version": version, "signed": [], "samples": {}}
+        return {"version": version, "signed": [], "of": {}, "samples": {}}
     return entry
 
 
@@ -461,15 +464,40 @@ def _entry_of_today(cells: Samples, store: Store) -> Entry:
     for name, cell in cells.items():
         samples[name] = summary_of(store[cell], _is_trained(cell))
     codes = {cell.code for cell in cells.values()}
-    return {"signed": sorted(codes), "samples": samples}
+    identities = {name: cell.identity for name, cell in cells.items()}
+    return {"signed": sorted(codes), "of": identities, "samples": samples}
+
+
+def _problems(before: Entry, today: Entry, cells: Samples) -> list[str]:
+    """Return why today's code of a kind is not signed."""
+    gone = [name for name in before["samples"] if name not in cells]
+    problems = [f"{name}: the sample is there no more" for name in gone]
+    comparable = {}
+    for name, summary in today["samples"].items():
+        if name not in _moved(before, today):
+            comparable[name] = summary
+        elif cells[name].code not in before["signed"]:
+            problems.append(
+                f"{name}: the data of the sample changed, too; run this before the code changes"
+            )
+    return problems + _differing(before["samples"], comparable, cells)
+
+
+def _moved(before: Entry, today: Entry) -> set[str]:
+    """Return the samples that are made of other data now, so that nothing can be compared."""
+    names = before["of"].keys() & today["of"].keys()
+    return {name for name in names if before["of"][name] != today["of"][name]}
 
 
 def _joined(before: Entry, today: Entry) -> Entry:
     """Return an entry with the code of both signed; what was measured first stays the measure."""
+    moved = _moved(before, today)
+    kept = {name: summary for name, summary in before["samples"].items() if name not in moved}
     return {
         "version": before["version"],
         "signed": sorted({*before["signed"], *today["signed"]}),
-        "samples": today["samples"] | before["samples"],
+        "of": before["of"] | today["of"],
+        "samples": today["samples"] | kept,
     }
 
 
@@ -493,15 +521,15 @@ def main() -> int:
     golden = {}
     if GOLDEN.is_file():
         golden = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        samples = samples_of_all(folder)
+    # a sample of a given file is known by its path, which is the same in every such folder
+    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
+        samples = samples_of_all(Path())
         missing = kinds_without_sample(samples)
         if missing:
             names = ", ".join(missing)
             print(f"no sample of {names}: add one in tools/golden.py", file=sys.stderr)
             return 1
-        store = Store(folder / "outputs" / "cells")
+        store = Store(Path("outputs/cells").absolute())
         to_sign = unsigned(golden, samples)
         build_all(store, list(to_sign.values()))
         signed, refusals = sign(golden, samples, store)

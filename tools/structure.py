@@ -100,6 +100,13 @@ def parameters_cell(cells: list[Cell], path: Path) -> Iterator[str]:
             yield f"more than one `=` in the parameter line {name!r}"
 
 
+def metadata(cells: list[Cell], path: Path) -> Iterator[str]:
+    """Require the kernel and the language, without which papermill executes nothing."""
+    found = read_json(path)["metadata"]
+    if not {"kernelspec", "language_info"} <= found.keys():
+        yield "its metadata lack kernelspec or language_info: take those of another notebook"
+
+
 def length_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
     """Refuse long code cells; blank lines do not count.
 
@@ -235,6 +242,7 @@ def next_notebook(cells: list[Cell], path: Path) -> Iterator[str]:
 RULES = (
     stored_outputs,
     parameters_cell,
+    metadata,
     length_of_cells,
     checks_kept,
     names_of_functions,
