@@ -466,7 +466,7 @@ def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
     if not torchrun.is_file():
         pytest.skip(f"no torchrun beside {sys.executable}")
     script = tmp_path / "several.py"
-    script.write_text(SEVERAL.format(tests=str(Path(__file__).parent), out=str(tmp_path)))
+    script.write_text(SEVERAL.format(tests=str(Path(__file__).parents[1]), out=str(tmp_path)))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = [str(torchrun), "--standalone", "--nproc_per_node", "2", str(script)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)

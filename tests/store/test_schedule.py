@@ -141,7 +141,7 @@ def started(tmp_path):
 
     def start(command, n):
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
         }
         arguments = [sys.executable, "driver.py", str(n), command]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -80,14 +80,14 @@ def test_a_cell_of_parameters_is_read(house):
     assert found == {"profile": "mini", "sizes": [2, 4], "rate": 0.5}
 
 
-@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[1]), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[2]), ids=lambda path: path.stem)
 def test_the_cell_of_each_notebook_holds_the_defaults_of_its_class(path):
     defaults = kind_of(path)().model_dump()
     cell = cell_of(path)
     assert cell and cell == {name: defaults[name] for name in cell}
 
 
-@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[1]), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[2]), ids=lambda path: path.stem)
 def test_each_parameter_of_each_notebook_has_a_meaning_and_a_default_that_is_allowed(path):
     kind = kind_of(path)
     assert kind.model_validate(kind().model_dump()) == kind()
@@ -246,7 +246,7 @@ def bounds_of(annotation):
 
 def wrong_values():
     """Yield (notebook, parameter, value that cannot be meant) for every number and measure."""
-    for path in notebooks(Path(__file__).parents[1]):
+    for path in notebooks(Path(__file__).parents[2]):
         kind = kind_of(path)
         hints = get_type_hints(kind, include_extras=True)
         for name, field in kind.model_fields.items():
@@ -268,7 +268,7 @@ def test_every_number_and_measure_of_every_notebook_is_checked(notebook, name, v
 
 def test_every_number_of_every_notebook_has_bounds():
     bounded = {(path, name) for path, name, _ in WRONG}
-    for path in notebooks(Path(__file__).parents[1]):
+    for path in notebooks(Path(__file__).parents[2]):
         for name, field in kind_of(path).model_fields.items():
             default = (
                 field.default[0]

@@ -5,7 +5,7 @@ negatives.
 import numpy as np
 import pytest
 import torch
-from test_models_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words, relevant
+from test_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words, relevant
 from toy_models import collection_of
 
 from interextra.data.runs import RunFile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted(Path(__file__).resolve().parents[1].joinpath("bench").glob("*.py"))
+SCRIPTS = sorted(Path(__file__).resolve().parents[2].joinpath("bench").glob("*.py"))
 FORKING = ("passages", "search")  # start processes of their own; the others share what is imported
 
 

@@ -19,7 +19,7 @@ import interextra
 from interextra.cli import main, parser
 from interextra.site.parameters import kind_of, read_yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",

@@ -26,7 +26,10 @@ def good():
     folded = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
     cells += [code("n", metadata=copy.deepcopy(folded)) for _ in range(2)]
     cells += [text("**Next:** [`other`](other.ipynb)"), code('nb.answer("yes")\nnb.finish()')]
-    kernel = {"kernelspec": {"name": "python3"}, "language_info": {"name": "python"}}
+    kernel = {
+        "kernelspec": {"name": "python3", "display_name": "Python"},
+        "language_info": {"name": "python"},
+    }
     document = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
     return json.loads(nbformat.writes(document))
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from test_models_pretrain import TEXTS
+from test_pretrain import TEXTS
 from toy_models import collection_of
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 

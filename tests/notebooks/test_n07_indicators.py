@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from test_lupart import FIVE, P
+from test_n04_shifts import FIVE, P
 from toy_parameters import typed
 
 import interextra as ix
