@@ -42,11 +42,7 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
         A tree with changes, or a notebook that is not executed with today's code, parameters and
         collections.
     """
-    commit = provenance.commit(root)
-    if "+changes" in commit or commit == "unknown":
-        raise InputError(
-            "the tree has changes that are not committed: a reference is made from one clean commit"
-        )
+    _refuse_changes(provenance.commit(root))
     store = Store(root / "outputs" / "cells")
     target = root / "outputs" / "reference" / profile
     executed = planned(root, profile, only, from_reference=from_reference)
@@ -70,6 +66,14 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
         for place, notebook in cell.by_place.items():
             pack(store[notebook], notebook.plan, store, into / place)
     return target
+
+
+def _refuse_changes(commit: str) -> None:
+    """Refuse a tree that is not at a clean commit."""
+    if "+changes" in commit or commit == "unknown":
+        raise InputError(
+            "the tree has changes that are not committed: a reference is made from one clean commit"
+        )
 
 
 def _refuse_changed_tree(cell: Cell, store: Store) -> None:

@@ -64,14 +64,10 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     """
     reference = root / "outputs" / "reference" / profile
     names = [cell.name for cell in planned(root, profile, only)]
-    absent = [name for name in names if not (reference / name).is_dir()]
-    if absent:
-        raise InputError(
-            f"outputs/reference/{profile} has no {offenders(absent)}: nothing to compare with"
-        )
+    _refuse_without_reference(names, reference)
     house = root / "outputs" / f"verify-{profile}"
     _furnish(house, root, profile)
-    command = ["run", "--profile", profile, "--only", only]
+    command = ["run", "--profile", profile, "--only", only, "--no-book"]
     measured = {"nothing": house / "outputs" / profile}
     without_values = [name for name in names if not any((reference / name).rglob(CELLS))]
     if not without_values:
@@ -87,6 +83,16 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
             table.insert(0, "made_from", made_from)
             tables.append(table)
     return pd.concat(tables, ignore_index=True)
+
+
+def _refuse_without_reference(names: list[str], reference: Path) -> None:
+    """Refuse notebooks of which the reference has no folder."""
+    absent = [name for name in names if not (reference / name).is_dir()]
+    if absent:
+        raise InputError(
+            f"outputs/reference/{reference.name} has no {offenders(absent)}: "
+            "nothing to compare with"
+        )
 
 
 def _furnish(house: Path, root: Path, profile: str) -> None:
@@ -188,15 +194,8 @@ def difference_of(
         lie inside the reference's, and none farther from it than it is wide. Its other numbers, and
         the verdicts that follow from them, are not judged.
     """
-    has_same_columns = reference.columns.equals(measured.columns)
-    if not has_same_columns or len(reference) != len(measured):
-        problem = f"columns or rows differ: {reference.shape} and {measured.shape}"
-        return Difference(float("nan"), problem)
     numbers = _numbers(reference, measured)
-    texts = [column for column in reference if column not in numbers]
-    if allowed is None:
-        texts = [column for column in texts if column in ("model", "measure")]
-    problem = _other_text(reference[texts], measured[texts])
+    problem = _other_content(reference, measured, numbers, allowed)
     if problem:
         return Difference(float("nan"), problem)
     relative = _relative_differences(reference[numbers], measured[numbers])
@@ -209,6 +208,19 @@ def difference_of(
         effect = numbers[numbers.index("low") - 1]
         problem = _outside(reference, measured, effect)
     return Difference(largest, problem)
+
+
+def _other_content(
+    reference: pd.DataFrame, measured: pd.DataFrame, numbers: list[str], allowed: float | None
+) -> str:
+    """Return in which columns, rows or texts two tables differ; "" for none."""
+    has_same_columns = reference.columns.equals(measured.columns)
+    if not has_same_columns or len(reference) != len(measured):
+        return f"columns or rows differ: {reference.shape} and {measured.shape}"
+    texts = [column for column in reference if column not in numbers]
+    if allowed is None:
+        texts = [column for column in texts if column in ("model", "measure")]
+    return _other_text(reference[texts], measured[texts])
 
 
 def _numbers(reference: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
