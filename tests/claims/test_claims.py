@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from interextra.claims import claim as claim_module
 from interextra.claims import wording
 from interextra.claims.claim import FILE, UNANSWERED, stated
+from interextra.store.errors import InputError
 
 BY_PAPER = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 REAL = BY_PAPER.pop(UNANSWERED)
@@ -159,3 +161,16 @@ def test_claims_on_unseen_collections_are_fixed_and_answered_by_nothing(root):
         assert name.startswith("real-") and name not in stated()
         assert claim["margin"] in (0.01, 0.015, 0.02, 0.025, 0.03, 0.05)
         assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file()
+
+
+def test_an_entry_that_is_wrong_is_named(tmp_path, monkeypatch):
+    entry = {"sentence": "It holds.", "notebook": "00_start_here", "table": "t", "other": 1}
+    file = tmp_path / "claims.yaml"
+    file.write_text(yaml.safe_dump({"kit": {"mine": entry}}))
+    monkeypatch.setattr(claim_module, "FILE", file)
+    stated.cache_clear()
+    try:
+        with pytest.raises(InputError, match=r"claims.yaml, claim 'mine': asks: Field required"):
+            stated()
+    finally:
+        stated.cache_clear()

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.bootstrap import interval, ratio
@@ -165,8 +165,17 @@ def stated() -> dict[str, Claim]:
             if isinstance(published, dict):  # a text says that no number is published
                 fields["published"] = published["value"]
                 fields["levels"] = published.get("levels")
-            claims[name] = Claim(**fields)
+            claims[name] = _checked(fields)
     return claims
+
+
+def _checked(fields: dict[str, Any]) -> Claim:
+    """Return a claim; refuse an entry that lacks something or has too much."""
+    try:
+        return Claim(**fields)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()]
+        raise InputError(f"{FILE.name}, claim {fields['name']!r}: {'; '.join(problems)}") from None
 
 
 def of_notebook(notebook: str) -> list[Claim]:

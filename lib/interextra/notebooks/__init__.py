@@ -9,6 +9,8 @@ import pkgutil
 from functools import cache
 from types import ModuleType
 
+from interextra.store.errors import InputError
+
 
 @cache
 def module_of(notebook: str) -> ModuleType:
@@ -21,7 +23,7 @@ def module_of(notebook: str) -> ModuleType:
 
     Raises
     ------
-    LookupError
+    InputError
         There is none.
 
     Examples
@@ -33,4 +35,4 @@ def module_of(notebook: str) -> ModuleType:
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith(start):
             return importlib.import_module(f"{__name__}.{module.name}")
-    raise LookupError(f"no module of notebook {notebook}")
+    raise InputError(f"notebook {notebook}: there is no module interextra/notebooks/{start}*.py")

@@ -95,7 +95,7 @@ class Worker:
         code = self.process.exitcode
         if code and code < 0:
             return f"was killed by signal {-code} (out of memory?)"
-        return f"ended with code {code}"
+        return f"ended with code {code} (of a script? it needs `if __name__ == '__main__':`)"
 
 
 def first_ended(running: Collection[Worker], seconds: float) -> list[Worker]:
