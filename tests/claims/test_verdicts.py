@@ -542,6 +542,9 @@ def test_the_gate_lists_each_system_of_a_claim_with_its_lead(state):
     assert (
         list(judgement.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
     )
+    # a notebook without a table of claims has no gate in any world
+    assert list(judgement.gate(pd.DataFrame())) == list(found)
+
     assert wording.formatted(concluded(answers).iloc[0]).endswith(
         f"undecided ({GATE}; lead +10.0 points)"
     )

@@ -80,8 +80,7 @@ def gate(answers: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame[claim, system, lead, lead_low]
     """
-    pairs = zip(answers["claim"], answers[SYSTEMS], strict=True)
-    parts = [leads_of_systems.assign(claim=claim) for claim, leads_of_systems in pairs]
+    parts = [row[SYSTEMS].assign(claim=row["claim"]) for _, row in answers.iterrows()]
     systems = pd.concat(parts) if parts else pd.DataFrame()
     return systems.reindex(columns=["claim", "system", "lead", "lead_low"])
 
