@@ -135,7 +135,7 @@ def test_versions_of_the_libraries_that_compute_belong_to_it(copy):
 
 def test_a_new_version_of_such_a_library_is_another_result(copy, monkeypatch):
     before = copy("interextra.splits.resttest:ReSTTest")
-    monkeypatch.setattr(code.metadata, "version", lambda name: "99.1")
+    monkeypatch.setattr(code, "_version", lambda library: "99.1")
     assert copy("interextra.splits.resttest:ReSTTest") != before
 
 
