@@ -6,6 +6,7 @@ research goal.
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from interextra.store.processor import CPU
+
+RANGE = r"[^\w.-]"  # of versions, an extra or a marker: what ends the name in a requirement
 
 
 def commit(root: Path) -> str:
@@ -34,7 +37,9 @@ def commit(root: Path) -> str:
 def versions() -> dict[str, str]:
     """Return the installed version of this package and of each that it needs."""
     found = {}
-    for name in ("interextra", "faiss-cpu", *(metadata.requires("interextra") or ())):
+    requirements = metadata.requires("interextra") or ()
+    needed = [re.split(RANGE, requirement, maxsplit=1)[0] for requirement in requirements]
+    for name in ("interextra", *needed):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
