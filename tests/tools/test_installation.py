@@ -85,9 +85,14 @@ def python(wheel, root, tmp_path_factory):
     return python
 
 
+# Several commands in one process, which imports what they need once.
+CALLS = "import json, sys; from interextra.cli import main; "
+CALLS += "print(*[main(words) for words in json.loads(sys.argv[1])], file=sys.stderr)"
+
+
 @pytest.fixture
-def called(python, tmp_path, monkeypatch):
-    """Run a command in an empty folder, with its own cache and nothing of this process' paths."""
+def run(python, tmp_path, monkeypatch):
+    """Run the new Python in an empty folder, with its own cache and none of this process' paths."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment = kept | {"INTEREXTRA_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     folder = tmp_path / "elsewhere"
@@ -95,50 +100,48 @@ def called(python, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
 
     def call(*arguments):
-        command = [python, "-m", "interextra", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        command = [python, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done
 
     return call
 
 
-def test_the_core_suffices_for_a_user_s_own_files_in_any_folder(called, tmp_path):
+def test_the_core_suffices_for_a_user_s_own_files_in_any_folder(run, tmp_path):
     spec = write_topics(tmp_path / "own")
-    both_sides = ["--train", f"{spec}@train", "--test", f"{spec}@test"]
-    audit = called("audit", *both_sides, "--json")
-    assert audit.returncode == 0, audit.stderr
+    sides = ["--train", f"{spec}@train", "--test", f"{spec}@test"]
+    audit = run("-m", "interextra", "audit", *sides, "--json")
     assert json.loads(audit.stdout)["shares"][-1]["of"] == 24
 
-    split = called("split", "restrain", "--collection", spec, "--out", "folds")
-    assert split.returncode == 0, split.stderr
+    split = ["split", "restrain", "--collection", spec, "--out", "folds"]
+    resttest = ["split", "resttest", "--k", "3", "--collection", spec, "--out", "buckets"]
+    assert run("-c", CALLS, json.dumps([split, resttest])).stderr == "0 0\n"
     ids = [line.split("\t")[0] for line in Path("folds/test.tsv").read_text().splitlines()]
-    lines = "".join(f"{name} Q0 p-{name} 1 9 toy\n" for name in ids)
+    ranking = "".join(f"{name} Q0 p-{name} 1 9 toy\n" for name in ids)
     for name in ("interpolation-24", "extrapolation-24", "baseline"):
-        Path(f"{name}.1.run").write_text(lines)
+        Path(f"{name}.1.run").write_text(ranking)
 
-    run_and_qrels = ["--run", "baseline.1.run", "--qrels", "folds/test.qrels"]
-    evaluate = called("evaluate", *run_and_qrels, "-m", "nDCG@10")
-    assert evaluate.returncode == 0, evaluate.stderr
-    assert "1.0000" in evaluate.stdout
-
-    runs = ["regimes", "--split", "folds", "--runs", "{part}.{seed}.run"]
-    regimes = called(*runs, "--baseline", "baseline.1.run", "--n-boot", "100")
-    assert regimes.returncode == 0, regimes.stderr
+    baseline = "baseline.1.run"
+    evaluate = ["evaluate", "--run", baseline, "--qrels", "folds/test.qrels", "-m", "nDCG@10"]
+    regimes = ["regimes", "--split", "folds", "--runs", "{part}.{seed}.run", "--n-boot", "100"]
+    lacking = {
+        "regimes without --baseline RUN needs pyserini": (regimes, "train"),
+        "probe needs torch": (["probe", "-m", "tiny-base", "--collection", spec], "train"),
+        "audit needs sentence_transformers": (["audit", *sides, "--encoder", "minilm"], "train"),
+        "plan needs IPython": (["plan"], "notebooks"),
+    }
+    refused = [words for words, _ in lacking.values()]
+    commands = [evaluate, [*regimes, "--baseline", baseline], *refused]
+    done = run("-c", CALLS, json.dumps(commands))
+    assert "nDCG@10\t1.0000\n" in done.stdout
     assert "<svg" in Path("regimes/regimes.html").read_text()
-
-    without_extra = [
-        (runs, "regimes without --baseline RUN needs pyserini", "train"),
-        (["probe", "-m", "tiny-base", "--collection", spec], "probe needs torch", "train"),
-        (
-            ["audit", *both_sides, "--encoder", "minilm"],
-            "audit needs sentence_transformers",
-            "train",
-        ),
-        (["plan"], "plan needs IPython", "notebooks"),
+    lines = [
+        f"interextra: {what}, which is not installed: pip install 'interextra[{extra}]'"
+        for what, (_, extra) in lacking.items()
     ]
-    for arguments, what, extra in without_extra:
-        refused = called(*arguments)
-        line = f"interextra: {what}, which is not installed: pip install 'interextra[{extra}]'\n"
-        assert (refused.returncode, refused.stderr) == (2, line)
+    assert done.stderr.splitlines() == [*lines, "0 0 2 2 2 2"]
+    assert (tmp_path / "cache" / "cells").is_dir() and not Path("outputs").exists()
 
 
 def test_every_module_of_an_extra_comes_with_it(root):

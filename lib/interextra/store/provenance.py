@@ -67,7 +67,7 @@ def record(root: Path, **sections: Any) -> dict[str, Any]:
     Parameters
     ----------
     root
-        Of the repository.
+        Of the repository; the commit of another folder says nothing of this code.
     sections
         Further sections; `_` in their names becomes a space.
     """
@@ -75,7 +75,9 @@ def record(root: Path, **sections: Any) -> dict[str, Any]:
     device = torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
     hardware = {"processor": processor(), "cores": os.cpu_count(), "device": device}
     software = {"python": platform.python_version(), "libraries": versions()}
-    source = {"repository": "interextra", "commit": commit(root)}
+    is_checkout = (root / "params").is_dir()  # else the user's own project, or the cache
+    made_by = commit(root) if is_checkout else "unknown"
+    source = {"repository": "interextra", "commit": made_by}
     return {
         "ir_metadata_schema": "0.1",
         "platform": {
