@@ -25,6 +25,7 @@ FLOORS = (
     {"notebooks"},
     {"site"},
     {"cli"},
+    {"__main__"},
     {"__init__"},
 )
 ORDER = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

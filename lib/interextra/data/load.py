@@ -16,6 +16,7 @@ from interextra.data.irds import open_irds, peek_irds
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import is_utf8
 from interextra.store import InputError, cache_folder, offenders, sha256
+from interextra.store.extras import require
 
 CHANGES_NO_RESULT = True  # a collection is named by its content, see `store.code`
 SWITCHES = {"dangling": "drop", "empty": "keep"}
@@ -90,6 +91,7 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "beir" and rest:
         return _open_folder(spec, rest)
     if scheme == "irds" and rest:
+        require(spec, "ir_datasets")
         return open_irds(*_irds_options(spec, rest), spec)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from interextra.stats.tests import wilson
 from interextra.store.errors import InputError, offenders
 
 LABELS = {  # from the most to the least overlap
@@ -51,8 +52,6 @@ def label_overlap(
     >>> label_overlap(test, train, thresholds=[1, 3])["n_overlapping"].tolist()
     [1, 1, 1, 0]
     """
-    from statsmodels.stats.proportion import proportion_confint
-
     n_shared = shared_passages(test_qrels, train_qrels, thresholds)
     rows = []
     for threshold in n_shared:
@@ -64,7 +63,7 @@ def label_overlap(
     table = pd.DataFrame(rows, columns=columns)
     n_overlapping = table["n_overlapping"]
     n_queries = table["n_queries"]
-    low, high = proportion_confint(n_overlapping, n_queries, method="wilson")
+    low, high = wilson(n_overlapping, n_queries)
     table["percent"] = 100 * n_overlapping / n_queries
     table["low"] = 100 * low
     table["high"] = 100 * high

@@ -21,6 +21,7 @@ from interextra.overlap.labels import label_overlap, shared_passages
 from interextra.overlap.text import text_jaccard, tokens
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
+from interextra.stats.tests import wilson
 from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
@@ -363,10 +364,8 @@ def _n_exposed(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> int:
 
 def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
     """Return the counts as shares of the test queries, with Wilson's 95 % intervals."""
-    from statsmodels.stats.proportion import proportion_confint
-
     shares = pd.DataFrame(counts.items(), columns=["what", "n"])
-    low, high = proportion_confint(shares["n"], n_queries, method="wilson")
+    low, high = wilson(shares["n"], n_queries)
     shares["of"] = n_queries
     shares["percent"] = 100 * shares["n"] / n_queries
     shares["low"] = 100 * low

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interextra.store import Cell, InputError, Store
+from interextra.store.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,6 +91,8 @@ def regimes(store: Store, args: Namespace) -> None:
     refuse_place(out)
     reporting.refuse_measures(args.measures)
     folder = SplitFolder.open(Path(args.split), args.attribute)
+    if not args.baseline:
+        require("regimes without --baseline RUN", "pyserini")
     nearest = reporting.nearest_training_queries(folder, args.encoder)
     values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
     if args.baseline:

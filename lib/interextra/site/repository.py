@@ -4,22 +4,34 @@ from pathlib import Path
 
 from interextra.store.errors import InputError, offenders
 
+NUMBERED = "[0-9][0-9]_*.ipynb"
+
+
+def find_repository() -> Path | None:
+    """Return the working directory, or one above it, that holds numbered notebooks and params/."""
+    start = Path.cwd().resolve()
+    for folder in (start, *start.parents):
+        has_notebooks = any((folder / "notebooks").glob(NUMBERED))
+        if has_notebooks and (folder / "params").is_dir():
+            return folder
+    return None
+
 
 def repository_root() -> Path:
-    """Return the folder that holds notebooks/ and params/: the working directory or one above it.
+    """Return the folder of `find_repository`.
 
     Raises
     ------
     InputError
         There is none.
     """
-    start = Path.cwd().resolve()
-    for folder in (start, *start.parents):
-        if (folder / "notebooks").is_dir() and (folder / "params").is_dir():
-            return folder
-    raise InputError(
-        f"{start} is not inside the repository: start from the folder with notebooks/ and params/"
-    )
+    root = find_repository()
+    if root is None:
+        raise InputError(
+            f"{Path.cwd().resolve()} is not inside the repository: "
+            "start from the folder with notebooks/ and params/"
+        )
+    return root
 
 
 def notebooks(root: Path, only: str = "") -> list[Path]:
@@ -37,7 +49,7 @@ def notebooks(root: Path, only: str = "") -> list[Path]:
     InputError
         A number or name that no notebook has.
     """
-    paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    paths = sorted((root / "notebooks").glob(NUMBERED))
     wanted = {part.strip() for part in only.split(",")} - {""}
     if not wanted:
         return paths

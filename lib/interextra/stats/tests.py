@@ -159,3 +159,31 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     largest_so_far = np.maximum.accumulate(adjusted[order] * factors)
     adjusted[order] = np.minimum(largest_so_far, 1)
     return adjusted
+
+
+def wilson(counts: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return Wilson's 95 % confidence interval of shares.
+
+    Parameters
+    ----------
+    counts, n : int[...]
+        How many of how many.
+
+    Returns
+    -------
+    low, high : float64[...]
+
+    Examples
+    --------
+    >>> low, high = wilson([5], [10])
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.237], [0.763])
+    """
+    n = np.asarray(n, float)
+    share = np.asarray(counts) / n
+    z = stats.norm.isf(0.025)
+    scale = 1 + z**2 / n
+    centre = (share + z**2 / (2 * n)) / scale
+    variance = share * (1 - share) / n + z**2 / (4 * n**2)
+    half_width = z * np.sqrt(variance) / scale
+    return np.clip(centre - half_width, 0, 1), np.clip(centre + half_width, 0, 1)

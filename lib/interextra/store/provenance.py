@@ -6,6 +6,7 @@ research goal.
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from interextra.store.processor import CPU
+
+RANGE = r"[^\w.-]"  # of versions, an extra or a marker: what ends the name in a requirement
 
 
 def commit(root: Path) -> str:
@@ -34,7 +37,9 @@ def commit(root: Path) -> str:
 def versions() -> dict[str, str]:
     """Return the installed version of this package and of each that it needs."""
     found = {}
-    for name in ("interextra", "faiss-cpu", *(metadata.requires("interextra") or ())):
+    requirements = metadata.requires("interextra") or ()
+    needed = [re.split(RANGE, requirement, maxsplit=1)[0] for requirement in requirements]
+    for name in ("interextra", *needed):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
@@ -62,7 +67,7 @@ def record(root: Path, **sections: Any) -> dict[str, Any]:
     Parameters
     ----------
     root
-        Of the repository.
+        Of the repository; the commit of another folder says nothing of this code.
     sections
         Further sections; `_` in their names becomes a space.
     """
@@ -70,7 +75,9 @@ def record(root: Path, **sections: Any) -> dict[str, Any]:
     device = torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
     hardware = {"processor": processor(), "cores": os.cpu_count(), "device": device}
     software = {"python": platform.python_version(), "libraries": versions()}
-    source = {"repository": "interextra", "commit": commit(root)}
+    is_checkout = (root / "params").is_dir()  # else the user's own project, or the cache
+    made_by = commit(root) if is_checkout else "unknown"
+    source = {"repository": "interextra", "commit": made_by}
     return {
         "ir_metadata_schema": "0.1",
         "platform": {
