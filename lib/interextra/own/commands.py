@@ -62,7 +62,8 @@ def audit(args: Namespace) -> None:
 
 def split(store: Store, args: Namespace) -> None:
     """Write a split for a trainer of the user's, and print what is in it."""
-    from interextra.own import splitting
+    from interextra.own import distance, splitting
+    from interextra.own.split_folder import SplitFolder
 
     out = Path(args.out)
     options = vars(args)
@@ -77,6 +78,10 @@ def split(store: Store, args: Namespace) -> None:
     n_test = f"{manifest['n_test']:,} test queries"
     n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
     print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
+    distances = SplitFolder.open(out, args.attribute).distances
+    print("\n" + distance.printed(distances))
+    for warning in distance.warnings(distances):
+        print(warning)
 
 
 def regimes(store: Store, args: Namespace) -> None:

@@ -24,7 +24,7 @@ from interextra.models.recipe import Recipe, changed, load_recipe
 from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
-from interextra.own import regimes, splitting
+from interextra.own import distance, regimes, splitting
 from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.split_folder import SplitFolder
@@ -98,6 +98,7 @@ def probe(
     split = splitting.split_of(protocol, collection, options)
     split_path = out / "split"
     folder = _open_or_export(split_path, split, options, store, compute)
+    print(distance.printed(folder.distances), file=sys.stderr)
     first_stage = _computed(folder.bm25, folder, store, compute)
     baseline = values_of_run(first_stage, folder, measures)
     _print_detectable(baseline, folder, measures[0])

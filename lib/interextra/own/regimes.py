@@ -17,6 +17,7 @@ from interextra.claims.claim import Claim, answered
 from interextra.claims.wording import formatted
 from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.own import distance
 from interextra.own.audit import neighbours
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
@@ -52,7 +53,7 @@ class Report(NamedTuple):
     # test queries that lose most in extrapolation, with their nearest training query
     losers: pd.DataFrame
     values: pd.DataFrame  # all that was measured
-    sentences: list[str]  # one of each claim, and whose the gate is
+    sentences: list[str]  # one of each claim, whose the gate is, and a split that is hardly one
     files: list[Path] = []  # of `write`
 
 
@@ -180,7 +181,7 @@ def _sentences(claims: pd.DataFrame, folder: SplitFolder) -> list[str]:
         whose = f"queries of the split {folder.gate}"
     n_gate = len(folder.gate_ids)
     sentences.append(f"The lead is measured on {n_gate:,} {whose}; they measure no loss.")
-    return sentences
+    return [*sentences, *distance.warnings(folder.distances)]
 
 
 def _claims(

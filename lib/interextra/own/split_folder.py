@@ -11,8 +11,9 @@ from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
 from interextra.models.planning import model_of
 from interextra.models.recipe import load_recipe
 from interextra.models.search.run import Run
+from interextra.own.distance import COLUMNS
 from interextra.own.manifest import Manifest
-from interextra.own.splitting import GATE, MANIFEST, STRATA, searched_queries
+from interextra.own.splitting import DISTANCE, GATE, MANIFEST, STRATA, searched_queries
 from interextra.splits.split import Split
 from interextra.store import InputError, Store, offenders, sha256
 
@@ -32,6 +33,7 @@ class SplitFolder(NamedTuple):
     gate: str
     gate_ids: list[str]  # these queries
     manifest: Manifest
+    distances: pd.DataFrame  # of `distance.distances`; empty: written before there were any
 
     @classmethod
     def open(cls, folder: Path, attribute: str = "") -> "SplitFolder":
@@ -55,6 +57,8 @@ class SplitFolder(NamedTuple):
         files = ["test.tsv", "test.qrels", GATE]
         if split.release:
             files.append(STRATA)
+        if DISTANCE in manifest.files:
+            files.append(DISTANCE)
         _refuse_changed_files(folder, files, manifest)
         opened = cls(
             split,
@@ -65,6 +69,7 @@ class SplitFolder(NamedTuple):
             gate=manifest.gate,
             gate_ids=[query_id for _, query_id in numbered_lines(folder / GATE)],
             manifest=manifest,
+            distances=_read_distances(folder / DISTANCE, manifest),
         )
         opened._refuse_contradictions(folder)
         return opened
@@ -130,3 +135,14 @@ def _refuse_changed_files(folder: Path, names: list[str], manifest: Manifest) ->
 def _read_strata(path: Path) -> pd.Series:
     """Read the left-out part of each query: index query_id."""
     return read_queries_tsv(path).set_index("query_id")["text"]
+
+
+def _read_distances(path: Path, manifest: Manifest) -> pd.DataFrame:
+    """Read how near the sets lie to the test queries; no rows where it was not measured."""
+    if DISTANCE not in manifest.files:
+        return pd.DataFrame(columns=list(COLUMNS))
+    try:
+        table = pd.read_csv(path, keep_default_na=False)
+        return table[list(COLUMNS)].astype(COLUMNS)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path}: no table of distances ({error}); split again") from None

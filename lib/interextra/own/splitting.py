@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.search.vectors import GivenVectors, Vectors
-from interextra.own import formats
+from interextra.own import distance, formats
 from interextra.own.formats import TrainingSet
 from interextra.papers import released
 from interextra.splits import attributes
@@ -27,6 +27,7 @@ from interextra.store.folders import Store
 MANIFEST = "manifest.json"
 EXPOSED = "exposed.txt"
 STRATA = "strata.tsv"
+DISTANCE = "distance.csv"
 GATE = "gate.txt"
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
@@ -35,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "test_splits": ["test"],
     "gate_split": "",
     "encoder": "lsa",
+    "other_encoder": "",
     "vectors": [],
     "attribute": "",
     "clusters": [],
@@ -240,6 +242,7 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     - test.tsv, test.qrels: all queries to search, and their judgements.
     - gate.txt: those of these queries that only show a lead.
     - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
+    - distance.csv: how near each set lies to the test queries, see `distance.distances`.
     - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
     Parameters
@@ -250,7 +253,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         A new folder, which is there as a whole or not at all.
     options : Options
         Those of `split_of`, format (some of `formats`), negatives (how many are drawn for each
-        pair, see `TrainingSet`) and spare (whether no exposed passage is drawn).
+        pair, see `TrainingSet`), spare (whether no exposed passage is drawn), and other_encoder
+        (which also says how near the sets lie; "": MiniLM where it is installed, else TF-IDF).
 
     Returns
     -------
@@ -265,12 +269,15 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     source = split.pool.source
     gate = gate_of(options, source)
     _refuse_unknown_formats(options["format"])
+    distance.refuse_other_encoder(options["other_encoder"])
     refuse_existing(out)
     _refuse_without_passages(source)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
+    compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
+    distances = distance.distances(split, compared, store, options)
     training_sets = {}
     for name, ids in training_ids.items():
         training_sets[name] = TrainingSet.of(
@@ -280,6 +287,7 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
+        write_text(aside / DISTANCE, distances.to_csv(index=False, float_format="%.6g"))
         for name in options["format"]:
             formats.write(name, aside, split, store, training_sets, test.qrels)
         manifest = _manifest(split, training_sets, test, gate, options)
