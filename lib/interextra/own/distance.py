@@ -88,7 +88,11 @@ class Compared(NamedTuple):
         )
 
 
-def _is_far(set_names: Sequence[str], test_ids: pd.Series, strata: pd.Series | None) -> np.ndarray:
+def _is_far(
+    set_names: Sequence[str],
+    test_ids: pd.Series,
+    strata: pd.Series | None,
+) -> np.ndarray:
     """Return whether a set is the extrapolation of a test query: bool[sets, test queries]."""
     rows = []
     for name in set_names:
@@ -102,7 +106,10 @@ def _is_far(set_names: Sequence[str], test_ids: pd.Series, strata: pd.Series | N
 
 
 def distances(
-    split: Split, compared: Compared, store: Store, options: Mapping[str, Any]
+    split: Split,
+    compared: Compared,
+    store: Store,
+    options: Mapping[str, Any],
 ) -> pd.DataFrame:
     """Return how similar test queries are to their nearest training query in each set.
 
@@ -130,7 +137,10 @@ def distances(
 
 
 def _encoders(
-    split: Split, compared: Compared, store: Store, options: Mapping[str, Any]
+    split: Split,
+    compared: Compared,
+    store: Store,
+    options: Mapping[str, Any],
 ) -> Iterator[tuple[str, Cosines]]:
     """Yield the encoder that made the split (of a shift: the one that is asked for) and another."""
     first = "given vectors" if options["vectors"] else options["encoder"]
@@ -203,8 +213,10 @@ def _sparse_cosines(train_texts: list[str], test_texts: list[str]) -> Cosines:
     words = TfidfVectorizer(analyzer=lower_words, **options)
     characters = TfidfVectorizer(analyzer="char_wb", ngram_range=CHARACTERS, **options)
     vectorizers = (words, characters)
-    train = sparse.hstack([each.fit_transform(train_texts) for each in vectorizers]).T.tocsr()
-    test = sparse.hstack([each.transform(test_texts) for each in vectorizers]).tocsr()
+    train_weights = [each.fit_transform(train_texts) for each in vectorizers]
+    test_weights = [each.transform(test_texts) for each in vectorizers]
+    train = sparse.hstack(train_weights).T.tocsr()
+    test = sparse.hstack(test_weights).tocsr()
     return lambda rows: (test[rows] @ train).toarray() / 2
 
 
@@ -243,7 +255,8 @@ class _Nearest(NamedTuple):
         highest = self.top[every_row, first]
         farther = np.flatnonzero(~is_in_set.any(axis=1))  # none of the set is among the nearest
         for rows in _blocks(farther, self.n_train):
-            highest[rows] = self.cosines(rows)[:, set_rows].max(axis=1)
+            block = self.cosines(rows)
+            highest[rows] = block[:, set_rows].max(axis=1)
         return highest
 
 
@@ -275,13 +288,14 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
                 continue
             mean = similarity[number, is_asked].mean()
             random_means = drawn[:, number, is_asked].mean(axis=1)
-            sizes = (len(rows), int(is_asked.sum()))
-            table.append((name, regime, *sizes, mean, *_described(random_means)))
+            row = (name, regime, len(rows), is_asked.sum(), mean)
+            table.append(row + _described(random_means))
     gaps = _gaps(similarity, compared.is_far)
     if len(gaps):
-        sizes = (min(map(len, sets.values())), len(gaps))
-        random_gaps = _gaps(drawn, compared.is_far).mean(axis=-1)
-        table.append((GAP, "", *sizes, gaps.mean(), *_described(random_gaps)))
+        n_train = min(map(len, sets.values()))
+        random_gaps = _gaps(drawn, compared.is_far)
+        row = (GAP, "", n_train, len(gaps), gaps.mean())
+        table.append(row + _described(random_gaps.mean(axis=-1)))
     columns = ["set", "regime", "n_train", "n_test", "similarity"]
     return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
 
@@ -332,7 +346,8 @@ def warnings(table: pd.DataFrame) -> list[str]:
     is_gap = table["set"] == GAP
     for gap in table[is_gap].itertuples():
         is_level = ~is_gap & (table["encoder"] == gap.encoder)
-        least = max(gap.random_high, SMALL * table.loc[is_level, "random"].mean())
+        level = table.loc[is_level, "random"].mean()
+        least = max(gap.random_high, SMALL * level)
         if gap.similarity > least:
             continue
         sentences.append(

@@ -29,6 +29,8 @@ EXPOSED = "exposed.txt"
 STRATA = "strata.tsv"
 DISTANCE = "distance.csv"
 GATE = "gate.txt"
+TRAINING = "training.tsv"
+N_SAMPLED = 1000  # training queries that the model as given searches, at most
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS: dict[str, Any] = {
@@ -232,6 +234,14 @@ def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     return (*tested, Queries(source=split.pool.source, split=gate))
 
 
+def training_sample(split: Split) -> Queries:
+    """Return training queries that show whether a model has seen them before fine-tuning.
+
+    They are a random N_SAMPLED of the pool at most, so that of a shift some are held out.
+    """
+    return split.pool.model_copy(update={"limit": N_SAMPLED, "seed": split.seed})
+
+
 def export(split: Split, store: Store, out: Path, options: Options) -> dict[str, Any]:
     """Write the training sets of a split as trainers read them, with what its runs are measured by.
 
@@ -242,6 +252,7 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     - test.tsv, test.qrels: all queries to search, and their judgements.
     - gate.txt: those of these queries that only show a lead.
     - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
+    - training.tsv: a sample of training queries, for the model before fine-tuning to search.
     - distance.csv: how near each set lies to the test queries, see `distance.distances`.
     - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
@@ -287,6 +298,9 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
+        sample = training_sample(split).frame()
+        is_searched = sample["query_id"].isin(test.queries["query_id"])
+        _write_queries(aside / TRAINING, sample[~is_searched])
         write_text(aside / DISTANCE, distances.to_csv(index=False, float_format="%.6g"))
         for name in options["format"]:
             formats.write(name, aside, split, store, training_sets, test.qrels)
@@ -398,13 +412,17 @@ def _write_exposed(folder: Path, training_sets: Mapping[str, TrainingSet]) -> No
 
 def _write_test_set(folder: Path, test: _TestSet) -> None:
     """Write the queries to search, their judgements, the gate and the strata."""
-    texts = test.queries["text"].map(_on_one_line)
-    lines = test.queries["query_id"] + "\t" + texts
-    _write_lines(folder / "test.tsv", lines)
+    _write_queries(folder / "test.tsv", test.queries)
     _write_lines(folder / GATE, test.gate_ids)
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:
         _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+
+
+def _write_queries(path: Path, queries: pd.DataFrame) -> None:
+    """Write a query_id and a text a line."""
+    texts = queries["text"].map(_on_one_line)
+    _write_lines(path, queries["query_id"] + "\t" + texts)
 
 
 def _on_one_line(text: str) -> str:
