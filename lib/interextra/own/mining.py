@@ -51,7 +51,7 @@ def mine_hard_negatives(
     """
     from sentence_transformers.util import mine_hard_negatives as mine
 
-    pairs = train
+    pairs: Any = train
     if isinstance(train, str | Path):
         pairs, corpus, exclude = _read_folder(Path(train), corpus, exclude)
     pairs = pairs.select_columns(pairs.column_names[:2])

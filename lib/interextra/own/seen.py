@@ -129,10 +129,10 @@ def _kinds(folder: SplitFolder) -> pd.Series:
 def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
     """Return the left-out kind of each query of a shift, else its question word."""
     split = folder.split
-    has_attribute = isinstance(split, Shift) and isinstance(split.by, str)
-    if has_attribute and folder.strata is not None:
+    attribute = split.by if isinstance(split, Shift) else None
+    if isinstance(attribute, str) and folder.strata is not None:
         pool = split.pool.frame()
-        labels = pd.Series(attributes.labels(pool, split.by), pool["query_id"])
+        labels = pd.Series(attributes.labels(pool, attribute), pool["query_id"])
         of_training = labels.drop(folder.strata.index, errors="ignore")
         every_label = pd.concat([folder.strata, of_training])
         return every_label.reindex(queries.index, fill_value="").astype(str)
