@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from interextra.data.runs import RunFile
     from interextra.own.regimes import Report
+    from interextra.own.seen import Given
+    from interextra.own.split_folder import SplitFolder
 
 REPORTED = [
     "queries",
@@ -63,7 +65,8 @@ def audit(args: Namespace) -> None:
 
 def split(store: Store, args: Namespace) -> None:
     """Write a split for a trainer of the user's, and print what is in it."""
-    from interextra.own import splitting
+    from interextra.own import distance, splitting
+    from interextra.own.split_folder import SplitFolder
 
     out = Path(args.out)
     options = vars(args)
@@ -78,6 +81,10 @@ def split(store: Store, args: Namespace) -> None:
     n_test = f"{manifest['n_test']:,} test queries"
     n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
     print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
+    distances = SplitFolder.open(out, args.attribute).distances
+    print("\n" + distance.printed(distances))
+    for warning in distance.warnings(distances):
+        print(warning)
 
 
 def regimes(store: Store, args: Namespace) -> None:
@@ -101,13 +108,37 @@ def regimes(store: Store, args: Namespace) -> None:
         store.build(folder.bm25)
         baseline_run = folder.read(folder.bm25, store)
     baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
+    given = None
+    if args.given:
+        given = _given(store, folder, args)
     report = reporting.report(
-        folder, values, baseline, nearest, args.margin, args.seed, args.n_boot
+        folder, values, baseline, nearest, args.margin, args.seed, args.n_boot, given
     )
     name = Path(args.baseline).stem or BM25
-    sentences = [sentence.replace(BM25, name) for sentence in report.sentences]
-    report = report._replace(sentences=sentences)
+    # what the model had seen is tested against BM25, whatever the baseline
+    kept = given.seen.sentence(args.measures[0]) if given else ""
+    sentences = []
+    for sentence in report.sentences:
+        renamed = sentence.replace(BM25, name)
+        sentences.append(sentence if sentence == kept else renamed)
+    systems = report.systems.replace({"system": {BM25: name}})
+    report = report._replace(sentences=sentences, systems=systems)
     _print_report(reporting.write(out, report), args.json)
+
+
+def _given(store: Store, folder: "SplitFolder", args: Namespace) -> "Given":
+    """Measure the run of the model before fine-tuning; what it has seen is tested against BM25."""
+    from interextra.own.seen import Given, has_seen
+    from interextra.own.values import values_of_run
+
+    path = Path(args.given)
+    sampled = folder.with_training_sample()
+    store.build(folder.bm25)
+    baseline_run = sampled.read(folder.bm25, store)
+    baseline = values_of_run(baseline_run, sampled, args.measures, args.skip_own)
+    values = values_of_run(path, sampled, args.measures, args.skip_own)
+    seen = has_seen(sampled, values, baseline, args.measures[0], args.seed, args.n_boot)
+    return Given(values, seen)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
@@ -127,6 +158,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     runs: list[Cell] = []
     for name in set_names:
         runs += [train(Path(name), seed) for seed in args.seeds]
+    given = probing.untrained(recipe, divided, gate)
+    runs.append(given)
     trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
     cost = _cost(store.missing(runs))
     print(f"{trainings}; {cost}", file=sys.stderr)
@@ -153,6 +186,7 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         compute=compute,
         margin=args.margin,
         n_boot=args.n_boot,
+        given=given,
         **{name: options[name] for name in splitting.DEFAULTS if name in options},
     )
     _print_report(report, args.json)
@@ -183,12 +217,14 @@ def _print_report(report: "Report", as_json: bool) -> None:
         found = {
             "regimes": _records(report.changes),
             "claims": _records(report.claims),
+            "systems": _records(report.systems),
             "sentences": report.sentences,
         }
         _print_json(found, report.files)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
-        _print_lines([*report.sentences, "", table], report.files)
+        systems = report.systems.to_string(index=False, float_format="%.3f")
+        _print_lines([*report.sentences, "", table, "", systems], report.files)
 
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -24,10 +24,11 @@ from interextra.models.recipe import Recipe, changed, load_recipe
 from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
-from interextra.own import regimes, splitting
+from interextra.own import distance, regimes, splitting
 from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
-from interextra.own.split_folder import SplitFolder
+from interextra.own.seen import Given, has_seen
+from interextra.own.split_folder import SplitFolder, run_before_training
 from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
 from interextra.stats.tests import detectable
@@ -55,6 +56,7 @@ def probe(
     compute: Callable[[Cell], Any] | None = None,
     margin: float = 0.05,
     n_boot: int = 10_000,
+    given: Any = None,
     **options: Any,
 ) -> regimes.Report:
     """Train on each set of a split with each seed, search its test queries, and report.
@@ -80,6 +82,10 @@ def probe(
         Where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
     margin, seed, n_boot
         See `regimes.report`.
+    given
+        The model before fine-tuning, in a form that `train` may give. It is shown beside the
+        fine-tuned ones, and `seen.has_seen` tests whether it has seen the training queries; a run
+        must hold the queries of training.tsv, too.
 
     Raises
     ------
@@ -98,8 +104,12 @@ def probe(
     split = splitting.split_of(protocol, collection, options)
     split_path = out / "split"
     folder = _open_or_export(split_path, split, options, store, compute)
+    print(distance.printed(folder.distances), file=sys.stderr)
     first_stage = _computed(folder.bm25, folder, store, compute)
     baseline = values_of_run(first_stage, folder, measures)
+    before = None
+    if given is not None:
+        before = _before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder, options["encoder"])
     suffix = _run_suffix(folder)
@@ -112,7 +122,9 @@ def probe(
         path = run_folder / f"{set_name}.{seed}{suffix}"
         values[set_name, str(seed)] = _write_and_measure(run, path, folder, measures)
     joined = join_trainings(values, folder)
-    report = regimes.report(folder, joined, baseline, nearest, margin, options["seed"], n_boot)
+    report = regimes.report(
+        folder, joined, baseline, nearest, margin, options["seed"], n_boot, before
+    )
     return regimes.write(out, report)
 
 
@@ -140,6 +152,28 @@ def _computed(
     """Compute the run of a model on the queries to search, and read it."""
     compute(run)
     return folder.read(run, store)
+
+
+def _before_fine_tuning(
+    given: Any,
+    folder: SplitFolder,
+    measures: Sequence[str],
+    store: Store,
+    compute: Callable[[Cell], Any],
+    options: splitting.Options,
+    n_boot: int,
+) -> Given:
+    """Measure the model as given, and test whether it has seen the training queries."""
+    sampled = folder.with_training_sample()
+    first_stage = sampled.read(folder.bm25, store)
+    if isinstance(given, Run):
+        run = _computed(given, sampled, store, compute)
+    else:
+        run = rank_with(given, sampled, first_stage)
+    baseline = values_of_run(first_stage, sampled, measures)
+    values = values_of_run(run, sampled, measures)
+    seen = has_seen(sampled, values, baseline, measures[0], options["seed"], n_boot)
+    return Given(values, seen)
 
 
 def _open_or_export(
@@ -331,6 +365,11 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
         return Run(model=model, queries=queries, depth=DEPTH)
 
     return train
+
+
+def untrained(recipe: Recipe, split: Split, gate: str) -> Run:
+    """Return the run of the model that our own training starts from."""
+    return run_before_training(changed(recipe, steps=0, epochs=None), split, gate)
 
 
 def check(recipe: Recipe, split: Split) -> str:

@@ -17,7 +17,9 @@ from interextra.claims.claim import Claim, answered
 from interextra.claims.wording import formatted
 from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.own import distance
 from interextra.own.audit import neighbours
+from interextra.own.seen import Given, Seen
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
@@ -27,6 +29,8 @@ from interextra.stats.tests import detectable
 from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
+AS_GIVEN = "model as given"
+SEEN = "the model as given has seen the training queries"
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
 STYLE = (
@@ -52,7 +56,9 @@ class Report(NamedTuple):
     # test queries that lose most in extrapolation, with their nearest training query
     losers: pd.DataFrame
     values: pd.DataFrame  # all that was measured
-    sentences: list[str]  # one of each claim, and whose the gate is
+    systems: pd.DataFrame  # system, measure, mean, low, high, n_queries: on the test queries
+    # one of each claim, whose the gate is, what the model had seen; that first, where it is shown
+    sentences: list[str]
     files: list[Path] = []  # of `write`
 
 
@@ -99,6 +105,7 @@ def report(
     margin: float,
     seed: int,
     n_boot: int,
+    given: Given | None = None,
 ) -> Report:
     """Compare both regimes of the test queries, with plain intervals, and judge two claims.
 
@@ -114,6 +121,9 @@ def report(
         What counts as no difference, as a share: of the value in interpolation, of the baseline's.
     seed, n_boot : int
         Of the bootstrap.
+    given : Given
+        The model before fine-tuning; None: not given. Where it is shown to have seen the training
+        queries, the first sentence says so, and nothing is concluded of a loss.
     """
     measure = values["measure"].iloc[0]
     refuse_first(measure)
@@ -124,6 +134,9 @@ def report(
     is_first = values["measure"] == measure
     gate_values = _with_baseline(values[is_gate & is_first], baseline)
     claims = _claims(folder, changes, gate_values, margin, bootstrap)
+    seen = given.seen if given else Seen(why_not="the model before fine-tuning was not given")
+    if seen.is_shown:
+        claims = _without_conclusion(claims)
     unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
     shown_changes = pd.DataFrame(changes).drop(columns=unshown)
     return Report(
@@ -131,7 +144,8 @@ def report(
         claims=claims,
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
-        sentences=_sentences(claims, folder),
+        systems=_systems(tested, baseline, given, bootstrap),
+        sentences=_sentences(claims, folder, seen, measure),
     )
 
 
@@ -172,15 +186,53 @@ def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) ->
     return losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
 
 
-def _sentences(claims: pd.DataFrame, folder: SplitFolder) -> list[str]:
-    """Return a sentence of each claim, and one of the gate."""
+def _systems(
+    tested: pd.DataFrame,
+    baseline: pd.DataFrame,
+    given: Given | None,
+    bootstrap: dict[str, Any],
+) -> pd.DataFrame:
+    """Return the means of BM25, the model as given and the fine-tuned models on test queries."""
+    is_tested = baseline["query_id"].isin(tested["query_id"])
+    tables = [baseline[is_tested].assign(system=BM25)]
+    if given:
+        is_tested = given.values["query_id"].isin(tested["query_id"])
+        tables.append(given.values[is_tested].assign(system=AS_GIVEN))
+    for regime in REGIMES:
+        of_regime = tested[tested["regime"] == regime]
+        tables.append(of_regime.assign(system=f"fine-tuned, {regime}"))
+    columns = ["system", "measure", "mean", "low", "high", "n_queries"]
+    means = [effects(table, ["system", "measure"], **bootstrap)[columns] for table in tables]
+    return pd.concat([pd.DataFrame(table) for table in means], ignore_index=True)
+
+
+def _without_conclusion(claims: pd.DataFrame) -> pd.DataFrame:
+    """Return the claims without a verdict on the loss of a model that has seen the queries."""
+    is_loss = claims["claim"] == "loss"
+    changed = claims.copy()
+    changed.loc[is_loss, ["verdict", "size", "reason"]] = ["undecided", "", SEEN]
+    measured = changed["told"].str.partition(":")[0]
+    changed.loc[is_loss, "told"] = measured + f": no conclusion ({SEEN})"
+    return changed
+
+
+def _sentences(
+    claims: pd.DataFrame,
+    folder: SplitFolder,
+    seen: Seen,
+    measure: str,
+) -> list[str]:
+    """Return a sentence of each claim, one of the gate, and one of what the model has seen."""
     sentences = (claims["sentence"] + ": " + claims["told"] + ".").tolist()
     whose = "test queries held out for this"
     if folder.gate:
         whose = f"queries of the split {folder.gate}"
     n_gate = len(folder.gate_ids)
     sentences.append(f"The lead is measured on {n_gate:,} {whose}; they measure no loss.")
-    return sentences
+    sentences += distance.warnings(folder.distances)
+    if seen.is_shown:
+        return [seen.sentence(measure), *sentences]
+    return [*sentences, seen.sentence(measure)]
 
 
 def _claims(
@@ -248,7 +300,7 @@ def _lead_claim(measure: str, margin: float) -> Claim:
 def write(folder: Path, found: Report) -> Report:
     """Write the report as regimes.html and tables; return it with `files`.
 
-    The tables are, as .csv, regimes, claims, losers, and values as PyTerrier writes them.
+    The tables are, as .csv, regimes, claims, losers, systems, and values as PyTerrier writes them.
     """
     seeds = found.values["seed"].astype(str)
     names = found.values["regime"] + ", training " + seeds
@@ -257,6 +309,7 @@ def write(folder: Path, found: Report) -> Report:
         "regimes": found.changes,
         "claims": found.claims,
         "losers": found.losers,
+        "systems": found.systems,
         "values": values[["name", "qid", "measure", "value"]],
     }
     files = []
@@ -281,6 +334,8 @@ def page(found: Report) -> str:
         _picture(found.changes),
         shown(changes[columns].rename(columns=names)).to_html(),
         f"<p>{LEGEND.format(over=drawn_over(changes['over']))}</p>",
+        "<h2>Before and after fine-tuning</h2>",
+        shown(found.systems).to_html(),
         "<h2>Queries that lose most</h2>",
         shown(losers).to_html(),
     ]

