@@ -77,7 +77,9 @@ def test_planted_leaks_are_found_and_no_other(folder):
         "near-duplicate of a training query": 2,
         "shares 1 or more passages of relevance 1 or more": 1,
         "shares 2 or more passages of relevance 1 or more": 0,
+        "shares passages only as copies under other ids": 0,
         "an answer is exposed": 9,
+        "an answer is copied": 0,
         "zero-shot": 7,
     }
     assert found.test_queries == ["x0", "x1", "x2"] and found.train_queries == ["q0", "q3", "q7"]
@@ -141,7 +143,10 @@ def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
             for query, doc, grade in (line.split("\t") for line in lines)
         ]
         (same / "qrels" / f"{split}.tsv").write_text("\n".join([head, *rows]) + "\n")
-    assert counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test"))) == within
+    renamed = counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test")))
+    assert renamed.pop("shares passages only as copies under other ids") == 1
+    assert within.pop("shares passages only as copies under other ids") == 0
+    assert renamed == within
     apart = counts(audit(read(f"beir:{other}", "train"), read(f"beir:{folder}", "test")))
     assert (
         apart["shares 1 or more passages of relevance 1 or more"]
@@ -241,6 +246,8 @@ def test_copies_of_answers_under_other_ids_are_shared(folder):
     found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
     assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 2
     assert counts(found)["an answer is exposed"] == 8
+    assert counts(found)["an answer is copied"] == 1
+    assert counts(found)["shares passages only as copies under other ids"] == 1
     assert "x4" in found.test_queries and "q11" in found.train_queries
     assert found.pairs.set_index("test_query_id").loc["x4", "shared"] == 1
 
@@ -314,3 +321,21 @@ def test_a_folder_of_datasets_that_is_damaged_is_one_message(tmp_path, name, con
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty: cannot be read"):
         read(f"datasets:{tmp_path / 'empty'}", "train")
+
+
+def test_bare_ids_have_the_texts_of_the_other_sides_collection(folder, tmp_path):
+    """A file of qrels that names passages of the test side's collection is compared by text."""
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("about t4", "About  P11"))
+    (tmp_path / "train.tsv").write_text("a\twhere are tulips grown\nb\twho was darwin\n")
+    (tmp_path / "train.qrels").write_text("a 0 p11 1\nb 0 p12 1\n")
+    train = read(f"{tmp_path}/train.tsv,{tmp_path}/train.qrels", "train")
+    found = audit(train, read(f"beir:{folder}", "test"))
+    assert counts(found)["shares passages only as copies under other ids"] == 1
+    assert found.test_queries == ["x4"] and "by their texts" in found.compared
+    (tmp_path / "train.qrels").write_text("a 0 p11 1\nb 0 elsewhere 1\n")
+    by_id = audit(
+        read(f"{tmp_path}/train.tsv,{tmp_path}/train.qrels", "train"),
+        read(f"beir:{folder}", "test"),
+    )
+    assert not by_id.test_queries and "by their ids" in by_id.compared

@@ -33,6 +33,9 @@ COLUMNS = {
     "positive": ("positive", "answer", "passage", "document"),
 }
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
+SHARED_COPY = "shares passages only as copies under other ids"
+EXPOSED = "an answer is exposed: training can draw it as a negative only"
+COPIED = "an answer is copied: several passages of training have its text"
 
 
 class Side(NamedTuple):
@@ -66,8 +69,22 @@ class Side(NamedTuple):
             return self
         doc_ids = self.qrels["doc_id"]
         texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
-        known_by_text = self.qrels.assign(doc_id=list(map(normalised, texts)))
+        normalised_texts = list(map(normalised, texts))
+        known_by_text = self.qrels.assign(doc_id=normalised_texts, own_id=doc_ids)
         return self._replace(qrels=known_by_text, known_by=TEXT)
+
+    def with_passages_of(self, other: "Side") -> "Side":
+        """Return the side with the other one's passages, if they explain all of its bare ids.
+
+        A file of qrels says nothing of its passages: ids that all stand in the collection of the
+        other side are those of that collection, whose texts can then be compared.
+        """
+        if self.has_texts or self.known_by or other.passages is None:
+            return self
+        rows = np.asarray(other.passages.rows(self.qrels["doc_id"].tolist()))
+        if (rows < 0).any():
+            return self
+        return self._replace(passages=other.passages, known_by=other.known_by)
 
     def _texts(self, doc_ids: pd.Series) -> list[str]:
         """Return the texts of judged passages."""
@@ -84,15 +101,20 @@ class Side(NamedTuple):
             )
         return self.passages.texts(rows)
 
-    def holds(self, passages: pd.Series) -> pd.Series:
-        """Return which of these passages, as the qrels name them, a training here can draw."""
+    def n_held(self, passages: pd.Series) -> pd.Series:
+        """Return how often a training here holds each passage, as the qrels name it.
+
+        By text, a passage with copies is held more than once. All texts are read, in batches.
+        """
         if self.known_by != TEXT:
-            return pd.Series(self.passages.rows(passages) >= 0, passages.index)
-        wanted = set(passages)
-        held: set[str] = set()
+            is_held = self.passages.rows(passages) >= 0
+            return pd.Series(is_held.astype(int), passages.index)
+        n_held = dict.fromkeys(passages, 0)
         for _, texts in self.passages.batches(BATCH):
-            held |= wanted.intersection(map(normalised, texts))
-        return passages.isin(held)
+            for text in map(normalised, texts):
+                if text in n_held:
+                    n_held[text] += 1
+        return passages.map(n_held)
 
 
 class Audit(NamedTuple):
@@ -104,6 +126,7 @@ class Audit(NamedTuple):
     # to drop for a clean split: near-duplicates, and those that share a relevant passage
     test_queries: list[str]
     train_queries: list[str]  # to drop instead
+    compared: str = ""  # what made two passages the same
 
 
 def read(spec: str, split: str) -> Side:
@@ -239,6 +262,7 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
+    train, test = train.with_passages_of(test), test.with_passages_of(train)
     if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
     test_ids = test.queries["query_id"]
@@ -266,6 +290,7 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
         pairs=closest.reset_index(drop=True),
         test_queries=test_ids[is_seen].tolist(),
         train_queries=sorted(to_drop),
+        compared=_compared(train, test),
     )
 
 
@@ -289,6 +314,18 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     known_by = (train.known_by, test.known_by)
     is_known = all(known_by) or TEXT in known_by
     return is_known and train.known_by != test.known_by
+
+
+def _compared(train: Side, test: Side) -> str:
+    """Return the sentence that says what made two passages the same."""
+    if train.qrels is None or test.qrels is None:
+        return "No passages were compared: a side has no judgements."
+    if train.known_by == TEXT:
+        return "Passages are the same by their texts, whatever their ids, case or white space."
+    return (
+        "Passages are the same by their ids: copies under other ids are not found. "
+        "Give a collection, whose texts can be compared."
+    )
 
 
 class _Repeats(NamedTuple):
@@ -342,9 +379,10 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         level = row.relevance_threshold
         what = f"shares {row.min_shared} or more passages of relevance {level} or more"
         counts[what] = row.n_overlapping
+    if train.known_by == TEXT:
+        counts[SHARED_COPY] = _n_shared_as_copies(answers, taught)
     if train.passages is not None:
-        what = "an answer is exposed: training can draw it as a negative only"
-        counts[what] = _n_exposed(answers, taught, train)
+        counts |= _held_counts(answers, taught, train)
     n_shared = shared_passages(renamed, train.qrels, [1])[1]
     is_shared = taught["doc_id"].isin(answers["doc_id"])
     return _Overlap(
@@ -354,11 +392,30 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     )
 
 
-def _n_exposed(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> int:
-    """Return how many test queries have an answer that training can only draw as a negative."""
-    untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
-    exposed = untaught[train.holds(untaught["doc_id"])]
-    return exposed["query_id"].nunique()
+def _n_shared_as_copies(answers: pd.DataFrame, taught: pd.DataFrame) -> int:
+    """Return how many test queries share passages, but none under its own id."""
+    names = ["doc_id", "own_id"]
+    taught_names = pd.MultiIndex.from_frame(taught[names])
+    is_shared = answers["doc_id"].isin(taught["doc_id"])
+    is_shared_by_id = pd.MultiIndex.from_frame(answers[names]).isin(taught_names)
+    sharing = set(answers["query_id"][is_shared])
+    sharing_by_id = set(answers["query_id"][is_shared_by_id])
+    return len(sharing - sharing_by_id)
+
+
+def _held_counts(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> dict[str, int]:
+    """Return how many test queries have an answer among the passages of training.
+
+    Exposed: training can draw it as a negative only. Copied: several passages have its text.
+    """
+    n_held = train.n_held(answers["doc_id"])
+    is_taught = answers["doc_id"].isin(taught["doc_id"])
+    exposed = answers[~is_taught & (n_held > 0)]
+    counts = {EXPOSED: exposed["query_id"].nunique()}
+    if train.known_by == TEXT:
+        copied = answers[n_held > 1]
+        counts[COPIED] = copied["query_id"].nunique()
+    return counts
 
 
 def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:

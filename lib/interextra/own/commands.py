@@ -48,14 +48,15 @@ def audit(args: Namespace) -> None:
     pairs = found.pairs[columns].head(5)
     lines = [
         found.shares.to_string(index=False, float_format="%.1f"),
-        f"By the names of the data sets, as MTEB's flag has it: {by_name}.\n",
+        f"{found.compared}\nBy the names of the data sets, as MTEB's flag has it: {by_name}.\n",
         "The most similar pairs:",
         pairs.to_string(index=False, float_format="%.2f", max_colwidth=50),
     ]
     paths = auditing.write(found, out)
     if args.json:
         shares = found.shares.to_dict("records")
-        _print_json({"shares": shares, "by_name": by_name}, paths)
+        told = {"shares": shares, "compared": found.compared, "by_name": by_name}
+        _print_json(told, paths)
     else:
         _print_lines(lines, paths)
 
