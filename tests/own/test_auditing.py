@@ -75,6 +75,9 @@ def test_planted_leaks_are_found_and_no_other(folder):
     assert counts(found) == {
         "same words as a training query": 1,
         "near-duplicate of a training query": 2,
+        "near-duplicate with its words in another order only": 0,
+        "near-duplicate that shares an answer": 0,
+        "near-duplicate that shares no answer": 2,
         "shares 1 or more passages of relevance 1 or more": 1,
         "shares 2 or more passages of relevance 1 or more": 0,
         "shares passages only as copies under other ids": 0,
@@ -214,7 +217,7 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
     ]
     assert main(["audit", *sides, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 4
+    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 5
     assert (tmp_path / "out" / "drop_test.txt").read_text().split() == ["x0", "x1", "x2"]
     assert pd.read_csv(tmp_path / "out" / "pairs.csv")["words"].iloc[0] == 1
     assert main(["audit", *sides]) == 0 and "zero-shot" in capsys.readouterr().out
@@ -339,3 +342,30 @@ def test_bare_ids_have_the_texts_of_the_other_sides_collection(folder, tmp_path)
         read(f"beir:{folder}", "test"),
     )
     assert not by_id.test_queries and "by their ids" in by_id.compared
+
+
+def test_near_duplicates_in_another_order_and_with_the_same_answer_are_counted_apart(tmp_path):
+    train = ["convert dollars to euros", "who wrote the old granite book", "cost of e-mail"]
+    test = [
+        "convert euros to dollars",
+        "who wrote the old granite book?",
+        "cost of email",
+        "tulips",
+    ]
+    for name, texts in (("train", train), ("test", test)):
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{i}\t{text}\n" for i, text in enumerate(texts))
+        )
+        (tmp_path / f"{name}.qrels").write_text(f"0 0 {name}0 1\n1 0 p 1\n2 0 {name}2 1\n")
+    sides = [
+        read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")
+    ]
+    found = audit(*sides)
+    assert counts(found)["same words as a training query"] == 3
+    assert counts(found)["near-duplicate with its words in another order only"] == 1
+    assert counts(found)["near-duplicate that shares an answer"] == 1
+    assert counts(found)["near-duplicate that shares no answer"] == 2
+    assert found.near["order"].round(2).tolist() == [0.33, 1, 1]
+    assert found.near["shares_answer"].tolist() == [False, True, False]
+    with pytest.raises(InputError, match="near 0: give a share"):
+        audit(*sides, near=0)

@@ -18,21 +18,24 @@ from interextra.data.texts import normalised
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.overlap.text import text_jaccard, tokens
+from interextra.overlap.near import near_pairs, words_in_order
+from interextra.overlap.text import text_jaccard
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
-NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
+NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
-BLOCK = 64  # texts whose words are compared with those of all training texts at once
 COLUMNS = {
     "query": ("anchor", "query", "question"),
     "positive": ("positive", "answer", "passage", "document"),
 }
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
+OTHER_ORDER = "near-duplicate with its words in another order only"
+SAME_ANSWER = "near-duplicate that shares an answer"
+OTHER_ANSWER = "near-duplicate that shares no answer"
 SHARED_COPY = "shares passages only as copies under other ids"
 EXPOSED = "an answer is exposed: training can draw it as a negative only"
 COPIED = "an answer is copied: several passages of training have its text"
@@ -123,6 +126,9 @@ class Audit(NamedTuple):
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
     # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
     pairs: pd.DataFrame
+    # a row a pair of near-duplicates: both ids and texts, words (Jaccard), order (the same of words
+    # that stand in the same order), shares_answer (where both sides have judgements)
+    near: pd.DataFrame
     # to drop for a clean split: near-duplicates, and those that share a relevant passage
     test_queries: list[str]
     train_queries: list[str]  # to drop instead
@@ -254,11 +260,11 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     Parameters
     ----------
     encoder : str
-        Finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the
-        training queries.
+        Finds the nearest training query of each test query, see `models.encoders`; lsa is fitted
+        on the training queries. Nothing is counted by it.
     near : float
-        Share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words
-        always are.
+        Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
+        always are. All test queries are compared with all training queries, see `near_pairs`.
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
@@ -266,19 +272,15 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
     test_ids = test.queries["query_id"]
-    pairs = neighbours(train.queries, test.queries, encoder)
-    pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
-    near_pairs = pairs[pairs["words"] >= near]
-    closest = pairs.drop_duplicates("test_query_id")
-    closest = closest.sort_values(["words", "cosine"], ascending=False)
-    repeats = _repeats(train.queries, test.queries, near_pairs, near)
-    counts = {
-        "same words as a training query": repeats.is_same.sum(),
-        f"near-duplicate of a training query (Jaccard {near:g} or more)": repeats.is_near.sum(),
-    }
-    is_seen = repeats.is_near
-    to_drop = repeats.train_ids
-    if train.qrels is not None and test.qrels is not None:
+    closest = _closest(train.queries, test.queries, encoder)
+    near_ones = _near_duplicates(train.queries, test.queries, near)
+    is_seen = test_ids.isin(near_ones["test_query_id"])
+    to_drop = set(near_ones["train_query_id"])
+    if train.qrels is None or test.qrels is None:
+        counts = _near_counts(near_ones, near)
+    else:
+        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
+        counts = _near_counts(near_ones, near)
         overlap = _passage_overlap(train, test)
         counts |= overlap.counts
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
@@ -287,16 +289,25 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     counts[ZERO_SHOT] = (~is_seen).sum()
     return Audit(
         shares=_shares(counts, len(test_ids)),
-        pairs=closest.reset_index(drop=True),
+        pairs=closest,
+        near=near_ones,
         test_queries=test_ids[is_seen].tolist(),
         train_queries=sorted(to_drop),
         compared=_compared(train, test),
     )
 
 
+def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
+    """Return the nearest training query of each test query, see `Audit.pairs`."""
+    pairs = neighbours(train, test, encoder)
+    pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
+    closest = pairs.drop_duplicates("test_query_id")
+    return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
+
+
 def _refuse_without_words(side: Side) -> None:
     """Refuse queries none of which holds a word."""
-    if not side.queries["text"].map(tokens).any():
+    if not side.queries["text"].map(words_in_order).any():
         raise InputError(
             f"{side.name}: none of {len(side.queries)} queries holds a word; "
             "nothing can be compared"
@@ -328,31 +339,54 @@ def _compared(train: Side, test: Side) -> str:
     )
 
 
-class _Repeats(NamedTuple):
-    """The queries that stand on both sides, in the same words or in nearly the same."""
-
-    is_same: pd.Series  # bool of each test query
-    is_near: pd.Series  # the same, or a near-duplicate of a training query
-    train_ids: set[str]  # training queries that repeat a test query
-
-
-def _repeats(
-    train: pd.DataFrame, test: pd.DataFrame, near_pairs: pd.DataFrame, near: float
-) -> _Repeats:
-    """Compare the words of both sides' queries; `near_pairs`: of `neighbours`, that are near."""
-    test_words = test["text"].map(_sorted_words)
-    train_words = train["text"].map(_sorted_words)
-    is_same = test_words.isin(train_words) & (test_words != "")
-    is_near = is_same | test["query_id"].isin(near_pairs["test_query_id"])
-    near_texts = near_pairs["test_query"].unique()
-    is_repeated = train_words.isin(test_words) & (train_words != "")
-    is_repeated |= near_duplicates(train["text"], near_texts, near)
-    return _Repeats(is_same, is_near, set(train["query_id"][is_repeated]))
+def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
+    """Return the pairs of near-duplicate queries, see `Audit.near`."""
+    pairs = near_pairs(train["text"], test["text"], near)
+    columns = ["query_id", "text"]
+    test_side = test[columns].iloc[pairs["test"]].set_axis(["test_query_id", "test_query"], axis=1)
+    train_names = ["train_query_id", "train_query"]
+    train_side = train[columns].iloc[pairs["train"]].set_axis(train_names, axis=1)
+    sides = [test_side, train_side, pairs[["words", "order"]]]
+    return pd.concat([side.reset_index(drop=True) for side in sides], axis=1)
 
 
-def _sorted_words(text: str) -> str:
-    """Return a text's set of words, as a key."""
-    return " ".join(sorted(tokens(text)))
+def _near_counts(pairs: pd.DataFrame, near: float) -> dict[str, int]:
+    """Return how many test queries have near-duplicates of each kind."""
+    is_same = (pairs["words"] == 1) | (pairs["order"] == 1)
+    is_in_order = pairs["order"] >= near
+    in_order = set(pairs["test_query_id"][is_in_order])
+    in_any_order = set(pairs["test_query_id"])
+    counts = {
+        "same words as a training query": pairs["test_query_id"][is_same].nunique(),
+        f"near-duplicate of a training query (Jaccard {near:g} or more)": len(in_any_order),
+        OTHER_ORDER: len(in_any_order - in_order),
+    }
+    if "shares_answer" in pairs:
+        sharing = set(pairs["test_query_id"][pairs["shares_answer"]])
+        counts[SAME_ANSWER] = len(sharing)
+        counts[OTHER_ANSWER] = len(in_any_order - sharing)
+    return counts
+
+
+def _shares_answer(pairs: pd.DataFrame, train: Side, test: Side) -> np.ndarray:
+    """Return which pairs of queries have a relevant passage in common, bool[n]."""
+    near_train = train.qrels["query_id"].isin(pairs["train_query_id"])
+    near_test = test.qrels["query_id"].isin(pairs["test_query_id"])
+    taught = _relevant(train.qrels[near_train])
+    answers = _relevant(test.qrels[near_test])
+    sides = pairs[["test_query_id", "train_query_id"]].assign(row=np.arange(len(pairs)))
+    of_pairs = sides.merge(answers, left_on="test_query_id", right_on="query_id")
+    names = ["train_query_id", "doc_id"]
+    taught_pairs = pd.MultiIndex.from_frame(taught[["query_id", "doc_id"]])
+    is_shared = pd.MultiIndex.from_frame(of_pairs[names]).isin(taught_pairs)
+    return sides["row"].isin(of_pairs["row"][is_shared]).to_numpy()
+
+
+def _relevant(qrels: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of relevant passages; all are where no relevance is given."""
+    if "relevance" in qrels:
+        return qrels[qrels["relevance"] >= 1]
+    return qrels
 
 
 class _Overlap(NamedTuple):
@@ -368,9 +402,7 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
     answers = test_qrels[test_qrels["relevance"] >= 1]
-    taught = train.qrels
-    if "relevance" in taught:
-        taught = taught[taught["relevance"] >= 1]
+    taught = _relevant(train.qrels)
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
     counts = {}
@@ -431,32 +463,6 @@ def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
     return shares
 
 
-def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
-    """Return which training texts have the share `near` of their words in common with a test text.
-
-    The words of all are counted block by block of test texts: bool[n_train].
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    is_near = np.zeros(len(train), bool)
-    if not len(test):
-        return is_near
-    vectorizer = CountVectorizer(analyzer=tokens, binary=True)
-    counts = vectorizer.fit_transform([*train, *test])
-    n_words = np.asarray(counts.sum(axis=1)).ravel()
-    n_train, n_texts = len(train), len(n_words)
-    train_counts = counts[:n_train]
-    # a block's products in memory, never all of them
-    for start in range(n_train, n_texts, BLOCK):
-        block = slice(start, start + BLOCK)
-        common = (train_counts @ counts[block].T).tocoo()
-        n_test_words = n_words[block]
-        n_total = n_words[common.row] + n_test_words[common.col]
-        is_alike = common.data >= near * (n_total - common.data)
-        is_near[common.row[is_alike]] = True
-    return is_near
-
-
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training queries of each test query, the nearest first.
 
@@ -499,13 +505,14 @@ def _encoded(
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
-    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt; return their paths.
+    """Write shares.csv, pairs.csv, near.csv, drop_test.txt, drop_train.txt; return their paths.
 
     The last two have a query_id a line.
     """
     files = {
         "shares.csv": found.shares.to_csv(index=False, float_format="%.6g"),
         "pairs.csv": found.pairs.to_csv(index=False, float_format="%.6g"),
+        "near.csv": found.near.to_csv(index=False, float_format="%.6g"),
         "drop_test.txt": _lines(found.test_queries),
         "drop_train.txt": _lines(found.train_queries),
     }

@@ -44,8 +44,11 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near)
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    columns = ["test_query", "train_query", "words", "cosine"]
-    pairs = found.pairs[columns].head(5)
+    nearest = ["test_query", "train_query", "words", "cosine"]
+    pairs = found.pairs[nearest].head(5)
+    if len(found.near):
+        near = ["test_query", "train_query", "words", "order"]
+        pairs = found.near.drop_duplicates("test_query_id")[near].head(5)
     lines = [
         found.shares.to_string(index=False, float_format="%.1f"),
         f"{found.compared}\nBy the names of the data sets, as MTEB's flag has it: {by_name}.\n",
