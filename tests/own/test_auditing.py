@@ -71,7 +71,7 @@ def counts(found):
 
 
 def test_planted_leaks_are_found_and_no_other(folder):
-    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
+    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"), near=0.8)
     assert counts(found) == {
         "same words as a training query": 1,
         "near-duplicate of a training query": 2,
@@ -215,6 +215,7 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
         "--out",
         str(tmp_path / "out"),
     ]
+    sides += ["--near", "0.8"]
     assert main(["audit", *sides, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["by_name"] == "not zero-shot" and len(told["files"]) == 5

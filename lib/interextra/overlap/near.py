@@ -57,7 +57,7 @@ def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.Dat
     -------
     DataFrame
         test, train (rows), words (Jaccard), order (the same of words in common that stand in the
-        same order in both: 1 for the same text); by test row, the most similar first.
+        same order in both: 1 for the same letters); by test row, the most similar first.
 
     Raises
     ------
@@ -73,38 +73,38 @@ def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.Dat
     """
     if not 0 < near <= 1:
         raise InputError(f"near {near:g}: give a share of common words above 0, at most 1")
-    train_words = list(map(words_in_order, train))
-    test_words = list(map(words_in_order, test))
-    blocks = [_same_letters(train_words, test_words)]
-    blocks += _by_words(train_words, test_words, near)
-    pairs = pd.concat(blocks, ignore_index=True)
-    # a pair of the same letters may be found by its words, too
-    pairs = pairs.drop_duplicates(["test", "train"], keep="last", ignore_index=True)
-    rows = zip(pairs["test"], pairs["train"], strict=True)
+    train_words = [words_in_order(text) for text in train]
+    test_words = [words_in_order(text) for text in test]
+    texts = _numbered([*train_words, *test_words])
+    n_train = len(train)
+    blocks = [texts.compared(_same_letters(train_words, test_words), n_train)]
+    for candidates in _candidates(texts, n_train, near):
+        pairs = texts.compared(candidates, n_train)
+        blocks.append(pairs[pairs["words"] >= near])
+    found = pd.concat(blocks, ignore_index=True)
+    # those of the same letters may be found by their words, too
+    found = found.drop_duplicates(["test", "train"], ignore_index=True)
+    rows = zip(found["test"], found["train"], strict=True)
     orders = [_order(test_words[left], train_words[right]) for left, right in rows]
-    pairs = pairs.assign(order=np.array(orders, float))
-    by = ["test", "words", "order", "train"]
-    return pairs.sort_values(by, ascending=[True, False, False, True], ignore_index=True)
+    found["order"] = np.array(orders, float)
+    best_first = found.sort_values(["words", "order"], ascending=False, kind="stable")
+    return best_first.sort_values(["test"], kind="stable", ignore_index=True)
 
 
 def _same_letters(train_words: list[list[str]], test_words: list[list[str]]) -> pd.DataFrame:
-    """Return the pairs of rows that have the same letters in the same order: test, train, words."""
-    letters = {"test": map("".join, test_words), "train": map("".join, train_words)}
-    sides = []
-    for side, texts in letters.items():
-        table = pd.DataFrame({"letters": list(texts)})
-        table[side] = np.arange(len(table))
-        sides.append(table[table["letters"] != ""])
-    pairs = sides[0].merge(sides[1], on="letters")
-    rows = zip(pairs["test"], pairs["train"], strict=True)
-    shares = [_jaccard(test_words[left], train_words[right]) for left, right in rows]
-    return pairs[["test", "train"]].assign(words=np.array(shares, float))
+    """Return the pairs of rows that have the same letters in the same order: test, train."""
+    train = _letters(train_words, "train")
+    test = _letters(test_words, "test")
+    has_letters = test["letters"] != ""
+    pairs = test[has_letters].merge(train, on="letters")
+    return pairs[["test", "train"]]
 
 
-def _jaccard(left: list[str], right: list[str]) -> float:
-    """Return the share of common words among the words of both."""
-    n_common = len({*left} & {*right})
-    return n_common / len({*left, *right})
+def _letters(texts: list[list[str]], side: str) -> pd.DataFrame:
+    """Return the letters of each text, and its row in a column of this name."""
+    letters = map("".join, texts)
+    rows = np.arange(len(texts))
+    return pd.DataFrame({"letters": list(letters), side: rows})
 
 
 class _Words(NamedTuple):
@@ -113,33 +113,19 @@ class _Words(NamedTuple):
     matrix: Any  # scipy.sparse.csr_array of 1 and 0, columns of a row ascending
     n_words: np.ndarray  # of each text
 
-
-def _by_words(
-    train_words: list[list[str]], test_words: list[list[str]], near: float
-) -> Iterator[pd.DataFrame]:
-    """Yield the pairs of rows with a Jaccard similarity of `near`: test, train, words."""
-    both = _numbered([*train_words, *test_words])
-    n_train = len(train_words)
-    rare = _rarest(both, near)
-    rare_in_train = rare[:n_train].T.tocsr()
-    for block in _blocks(rare[n_train:], rare_in_train):
-        candidates = (rare[n_train:][block] @ rare_in_train).tocoo()
-        test_rows = candidates.row + block.start
-        train_rows = candidates.col
-        n_test = both.n_words[n_train:][test_rows]
-        n_training = both.n_words[:n_train][train_rows]
-        fewer = np.minimum(n_test, n_training)
-        is_possible = fewer >= near * np.maximum(n_test, n_training) - ROUNDING
-        test_rows = test_rows[is_possible]
-        train_rows = train_rows[is_possible]
-        n_total = (n_test + n_training)[is_possible]
-        products = both.matrix[n_train + test_rows].multiply(both.matrix[train_rows])
+    def compared(self, pairs: pd.DataFrame, n_train: int) -> pd.DataFrame:
+        """Add words to pairs of a test and a training row; test texts come last."""
+        test_rows = pairs["test"].to_numpy() + n_train
+        train_rows = pairs["train"].to_numpy()
+        products = self.matrix[test_rows].multiply(self.matrix[train_rows])
         n_common = products.sum(axis=1)
-        share = n_common / (n_total - n_common)
-        is_near = share >= near
-        yield pd.DataFrame(
-            {"test": test_rows[is_near], "train": train_rows[is_near], "words": share[is_near]}
-        )
+        share = _share(n_common, self.n_words[test_rows], self.n_words[train_rows])
+        return pairs.assign(words=share)
+
+
+def _share(common: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return what is common as a share of what either side has."""
+    return common / (left + right - common)
 
 
 def _numbered(texts: list[list[str]]) -> _Words:
@@ -155,37 +141,62 @@ def _numbered(texts: list[list[str]]) -> _Words:
         numbers += [number_of.setdefault(word, len(number_of)) for word in distinct]
     columns = np.array(numbers, np.int64)
     frequency = np.bincount(columns, minlength=len(number_of))
+    rarest_first = np.argsort(frequency, kind="stable")
     rank = np.empty(len(number_of), np.int32)
-    rank[np.argsort(frequency, kind="stable")] = np.arange(len(number_of))
-    ends = np.concatenate([[0], np.cumsum(n_words)])
+    rank[rarest_first] = np.arange(len(number_of))
     ones = np.ones(len(columns), np.int16)
-    matrix = csr_array((ones, rank[columns], ends), (len(texts), len(number_of)))
+    shape = (len(texts), len(number_of))
+    matrix = csr_array((ones, rank[columns], _bounds(n_words)), shape)
     matrix.sort_indices()
     return _Words(matrix, n_words)
+
+
+def _bounds(lengths: np.ndarray) -> np.ndarray:
+    """Return where each of rows of these lengths begins, and where the last one ends."""
+    return np.append(0, np.cumsum(lengths))
+
+
+def _candidates(texts: _Words, n_train: int, near: float) -> Iterator[pd.DataFrame]:
+    """Yield the pairs of rows that may share `near` of their words: test, train; in blocks."""
+    rare = _rarest(texts, near)
+    rare_in_test = rare[n_train:]
+    rare_in_train = rare[:n_train].T.tocsr()
+    n_test_words = texts.n_words[n_train:]
+    for block in _blocks(rare_in_test, rare_in_train):
+        sharing = (rare_in_test[block] @ rare_in_train).tocoo()
+        test_rows = sharing.row + block.start
+        n_left = n_test_words[test_rows]
+        n_right = texts.n_words[sharing.col]
+        most_common = np.minimum(n_left, n_right)
+        is_possible = _share(most_common, n_left, n_right) >= near
+        pairs = pd.DataFrame({"test": test_rows, "train": sharing.col})
+        yield pairs[is_possible]
 
 
 def _rarest(texts: _Words, near: float) -> Any:
     """Return the matrix of the rarest words of each text, one of which a near-duplicate shares."""
     from scipy.sparse import csr_array
 
-    least_common = np.ceil(near * texts.n_words - ROUNDING).astype(np.int64)
-    n_rare = np.minimum(texts.n_words - least_common + 1, texts.n_words)
-    starts = texts.matrix.indptr[:-1]
-    place = np.arange(texts.matrix.nnz) - np.repeat(starts, texts.n_words)
-    is_rare = place < np.repeat(n_rare, texts.n_words)
-    ends = np.concatenate([[0], np.cumsum(n_rare)])
-    columns = texts.matrix.indices[is_rare]
-    return csr_array((texts.matrix.data[is_rare], columns, ends), texts.matrix.shape)
+    n_words = texts.n_words
+    least_common = np.ceil(near * n_words - ROUNDING)
+    n_rare = np.minimum(n_words - least_common + 1, n_words).astype(np.int64)
+    matrix = texts.matrix
+    first_place = np.repeat(matrix.indptr[:-1], n_words)
+    place = np.arange(matrix.nnz) - first_place
+    is_rare = place < np.repeat(n_rare, n_words)
+    rare_words = matrix.indices[is_rare]
+    return csr_array((matrix.data[is_rare], rare_words, _bounds(n_rare)), matrix.shape)
 
 
 def _blocks(test: Any, train: Any) -> Iterator[slice]:
     """Yield slices of test rows with about `POSTINGS` pairs that share a rare word, or a row."""
-    n_texts_of_word = np.diff(train.indptr)
-    n_pairs = test @ n_texts_of_word.astype(np.int64)
+    n_texts_of_word = np.diff(train.indptr).astype(np.int64)
+    n_pairs = test @ n_texts_of_word
     block_of = np.cumsum(n_pairs) // POSTINGS
     starts = np.flatnonzero(np.diff(block_of, prepend=-1))
-    for start, end in pairwise([*starts, len(block_of)]):
-        yield slice(int(start), int(end))
+    bounds = [*starts.tolist(), len(block_of)]
+    for start, end in pairwise(bounds):
+        yield slice(start, end)
 
 
 def _order(left: list[str], right: list[str]) -> float:
@@ -205,4 +216,5 @@ def _order(left: list[str], right: list[str]) -> float:
                 longest = before[place] + 1
             lengths.append(longest)
     n_common = lengths[-1]
-    return n_common / (len(left) + len(right) - n_common)
+    n_total = len(left) + len(right) - n_common
+    return n_common / n_total

@@ -26,6 +26,7 @@ from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
 NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
+NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
 COLUMNS = {
@@ -126,8 +127,8 @@ class Audit(NamedTuple):
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
     # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
     pairs: pd.DataFrame
-    # a row a pair of near-duplicates: both ids and texts, words (Jaccard), order (the same of words
-    # that stand in the same order), shares_answer (where both sides have judgements)
+    # a row a pair of near-duplicates: both ids and texts, words and order (see `near_pairs`),
+    # shares_answer (where both sides have judgements)
     near: pd.DataFrame
     # to drop for a clean split: near-duplicates, and those that share a relevant passage
     test_queries: list[str]
@@ -249,7 +250,7 @@ def _unreadable(folder: str, error: Exception) -> InputError:
     )
 
 
-def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> Audit:
+def audit(train: Side, test: Side, encoder: str = "lsa", near: float = NEAR) -> Audit:
     """Say what of the test queries was seen in training.
 
     Seen are their words, their relevant passages, or their answers as negatives: an exposed answer
@@ -274,13 +275,13 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     test_ids = test.queries["query_id"]
     closest = _closest(train.queries, test.queries, encoder)
     near_ones = _near_duplicates(train.queries, test.queries, near)
+    is_judged = train.qrels is not None and test.qrels is not None
+    if is_judged:
+        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
     is_seen = test_ids.isin(near_ones["test_query_id"])
     to_drop = set(near_ones["train_query_id"])
-    if train.qrels is None or test.qrels is None:
-        counts = _near_counts(near_ones, near)
-    else:
-        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
-        counts = _near_counts(near_ones, near)
+    counts = _near_counts(near_ones, near)
+    if is_judged:
         overlap = _passage_overlap(train, test)
         counts |= overlap.counts
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
@@ -342,12 +343,16 @@ def _compared(train: Side, test: Side) -> str:
 def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
     """Return the pairs of near-duplicate queries, see `Audit.near`."""
     pairs = near_pairs(train["text"], test["text"], near)
-    columns = ["query_id", "text"]
-    test_side = test[columns].iloc[pairs["test"]].set_axis(["test_query_id", "test_query"], axis=1)
-    train_names = ["train_query_id", "train_query"]
-    train_side = train[columns].iloc[pairs["train"]].set_axis(train_names, axis=1)
+    test_side = _with_side(test, "test").iloc[pairs["test"]]
+    train_side = _with_side(train, "train").iloc[pairs["train"]]
     sides = [test_side, train_side, pairs[["words", "order"]]]
     return pd.concat([side.reset_index(drop=True) for side in sides], axis=1)
+
+
+def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return ids and texts of queries, with the side in the names of the columns."""
+    named = queries[["query_id", "text"]]
+    return named.set_axis([f"{side}_query_id", f"{side}_query"], axis="columns")
 
 
 def _near_counts(pairs: pd.DataFrame, near: float) -> dict[str, int]:
@@ -499,9 +504,7 @@ def _encoded(
     """
     vectors = encode(queries["text"].tolist())
     has_direction = np.linalg.norm(vectors, axis=1) > 0
-    kept = queries.loc[has_direction, ["query_id", "text"]]
-    kept.columns = [f"{side}_query_id", f"{side}_query"]
-    return vectors[has_direction], kept
+    return vectors[has_direction], _with_side(queries[has_direction], side)
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
