@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Passages
+from interextra.data.collection import Collection, Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import normalised
@@ -51,6 +51,7 @@ class Side(NamedTuple):
     passages: Passages | None = None  # what a training may draw negatives from; None: not given
     # fingerprint of the collection whose ids the qrels have, TEXT, or nothing: ids of qrels files
     known_by: str = ""
+    collection: Collection | None = None  # that BM25 can search; None: not given
 
     @property
     def has_texts(self) -> bool:
@@ -189,7 +190,8 @@ def _read_collection(spec: str, split: str) -> Side:
     else:
         qrels = collection.qrels(split)
     passages = collection.passages or None
-    return Side(collection.name, queries, qrels, passages, collection.fingerprint)
+    searched = collection if isinstance(collection, Collection) and passages else None
+    return Side(collection.name, queries, qrels, passages, collection.fingerprint, searched)
 
 
 def _read_datasets(folder: str, split: str) -> Side:
