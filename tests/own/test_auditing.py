@@ -370,3 +370,16 @@ def test_near_duplicates_in_another_order_and_with_the_same_answer_are_counted_a
     assert found.near["shares_answer"].tolist() == [False, True, False]
     with pytest.raises(InputError, match="near 0: give a share"):
         audit(*sides, near=0)
+
+
+def test_edited_copies_need_texts_and_a_share(folder, tmp_path):
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("about t4", "about p11 again"))
+    sides = [read(f"beir:{folder}", split) for split in ("train", "test")]
+    assert "x4" not in audit(*sides).test_queries
+    assert "x4" in audit(*sides, near_passages=0.6).test_queries
+    with pytest.raises(InputError, match="near 2: give a share"):
+        audit(*sides, near_passages=2)
+    bare = sides[0]._replace(qrels=None)
+    with pytest.raises(InputError, match="which a side lacks"):
+        audit(bare, sides[1], near_passages=0.6)

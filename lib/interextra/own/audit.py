@@ -252,7 +252,13 @@ def _unreadable(folder: str, error: Exception) -> InputError:
     )
 
 
-def audit(train: Side, test: Side, encoder: str = "lsa", near: float = NEAR) -> Audit:
+def audit(
+    train: Side,
+    test: Side,
+    encoder: str = "lsa",
+    near: float = NEAR,
+    near_passages: float = 1.0,
+) -> Audit:
     """Say what of the test queries was seen in training.
 
     Seen are their words, their relevant passages, or their answers as negatives: an exposed answer
@@ -268,12 +274,22 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = NEAR) -> 
     near : float
         Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
         always are. All test queries are compared with all training queries, see `near_pairs`.
+    near_passages : float
+        Share of common words from which a relevant passage of a test query is the same as one of
+        a training query, as an edited copy is; 1: only the same text.
+
+    Raises
+    ------
+    InputError
+        Queries without a word, a share that is none, edited copies of passages without texts.
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
     train, test = train.with_passages_of(test), test.with_passages_of(train)
     if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
+    if near_passages != 1:
+        test = _with_edited_copies(train, test, near_passages)
     test_ids = test.queries["query_id"]
     closest = _closest(train.queries, test.queries, encoder)
     near_ones = _near_duplicates(train.queries, test.queries, near)
@@ -328,6 +344,23 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     known_by = (train.known_by, test.known_by)
     is_known = all(known_by) or TEXT in known_by
     return is_known and train.known_by != test.known_by
+
+
+def _with_edited_copies(train: Side, test: Side, near_passages: float) -> Side:
+    """Return the test side with the text of a training passage for each edited copy of one."""
+    is_judged = train.qrels is not None and test.qrels is not None
+    if not is_judged or train.known_by != TEXT:
+        raise InputError(
+            "near-duplicate passages are found by their texts, which a side lacks; "
+            "give a collection and judgements of each side"
+        )
+    taught = _relevant(train.qrels)["doc_id"].unique()
+    answers = pd.Index(_relevant(test.qrels)["doc_id"].unique())
+    others = answers.difference(taught)
+    pairs = near_pairs(taught, others, near_passages).drop_duplicates("test")
+    original = dict(zip(others[pairs["test"]], taught[pairs["train"]], strict=True))
+    doc_ids = [original.get(text, text) for text in test.qrels["doc_id"]]
+    return test._replace(qrels=test.qrels.assign(doc_id=doc_ids))
 
 
 def _compared(train: Side, test: Side) -> str:

@@ -47,7 +47,7 @@ def audit(args: Namespace) -> None:
         refuse_place(Path(args.clean))
     train = auditing.read(args.train, "train")
     test = auditing.read(args.test, "test")
-    found = auditing.audit(train, test, args.encoder, args.near)
+    found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
     query_ids = test.queries["query_id"]
     sentences = cleaning.conclusion(query_ids, found.test_queries, values, args.measure)
