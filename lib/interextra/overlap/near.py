@@ -20,6 +20,7 @@ from interextra.store import InputError
 
 POSTINGS = 1_000_000  # pairs of texts with a rare word in common that are looked at at once
 ROUNDING = 1e-9
+Texts = list[list[str]]  # the words of each text
 _FIRST_AFTER_ASCII = 128
 _DIGITS = {
     code: str(unicodedata.decimal(chr(code)))
@@ -84,14 +85,14 @@ def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.Dat
     found = pd.concat(blocks, ignore_index=True)
     # those of the same letters may be found by their words, too
     found = found.drop_duplicates(["test", "train"], ignore_index=True)
-    rows = zip(found["test"], found["train"], strict=True)
-    orders = [_order(test_words[left], train_words[right]) for left, right in rows]
-    found["order"] = np.array(orders, float)
+    left = [test_words[row] for row in found["test"]]
+    right = [train_words[row] for row in found["train"]]
+    found["order"] = np.array(list(map(_order, left, right)), float)
     best_first = found.sort_values(["words", "order"], ascending=False, kind="stable")
     return best_first.sort_values(["test"], kind="stable", ignore_index=True)
 
 
-def _same_letters(train_words: list[list[str]], test_words: list[list[str]]) -> pd.DataFrame:
+def _same_letters(train_words: Texts, test_words: Texts) -> pd.DataFrame:
     """Return the pairs of rows that have the same letters in the same order: test, train."""
     train = _letters(train_words, "train")
     test = _letters(test_words, "test")
@@ -100,7 +101,7 @@ def _same_letters(train_words: list[list[str]], test_words: list[list[str]]) -> 
     return pairs[["test", "train"]]
 
 
-def _letters(texts: list[list[str]], side: str) -> pd.DataFrame:
+def _letters(texts: Texts, side: str) -> pd.DataFrame:
     """Return the letters of each text, and its row in a column of this name."""
     letters = map("".join, texts)
     rows = np.arange(len(texts))
@@ -128,7 +129,7 @@ def _share(common: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarra
     return common / (left + right - common)
 
 
-def _numbered(texts: list[list[str]]) -> _Words:
+def _numbered(texts: Texts) -> _Words:
     """Return which words each text has; the numbers of words ascend from the rarest."""
     from scipy.sparse import csr_array
 
