@@ -319,8 +319,8 @@ def audit(
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
     pairs = neighbours(train, test, encoder)
-    pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
-    closest = pairs.drop_duplicates("test_query_id")
+    closest = pairs.drop_duplicates("test_query_id").copy()
+    closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
 
 
