@@ -304,9 +304,12 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.data.trec import read_qrels
     from interextra.measures.evaluate import per_query, report
     from interextra.measures.pool import pool_range, rank_biased_precision
+    from interextra.own.clean import only
 
     run = RunFile.read(args.run)
     qrels = read_qrels(args.qrels)
+    if args.only:
+        qrels = only(qrels, args.only)
     if not set(run.query_ids) & set(qrels["query_id"]):
         raise InputError(
             f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries"

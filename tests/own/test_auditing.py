@@ -71,13 +71,18 @@ def counts(found):
 
 
 def test_planted_leaks_are_found_and_no_other(folder):
-    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
+    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"), near=0.8)
     assert counts(found) == {
         "same words as a training query": 1,
         "near-duplicate of a training query": 2,
+        "near-duplicate with its words in another order only": 0,
+        "near-duplicate that shares an answer": 0,
+        "near-duplicate that shares no answer": 2,
         "shares 1 or more passages of relevance 1 or more": 1,
         "shares 2 or more passages of relevance 1 or more": 0,
+        "shares passages only as copies under other ids": 0,
         "an answer is exposed": 9,
+        "an answer is copied": 0,
         "zero-shot": 7,
     }
     assert found.test_queries == ["x0", "x1", "x2"] and found.train_queries == ["q0", "q3", "q7"]
@@ -141,7 +146,10 @@ def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
             for query, doc, grade in (line.split("\t") for line in lines)
         ]
         (same / "qrels" / f"{split}.tsv").write_text("\n".join([head, *rows]) + "\n")
-    assert counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test"))) == within
+    renamed = counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test")))
+    assert renamed.pop("shares passages only as copies under other ids") == 1
+    assert within.pop("shares passages only as copies under other ids") == 0
+    assert renamed == within
     apart = counts(audit(read(f"beir:{other}", "train"), read(f"beir:{folder}", "test")))
     assert (
         apart["shares 1 or more passages of relevance 1 or more"]
@@ -207,9 +215,10 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
         "--out",
         str(tmp_path / "out"),
     ]
+    sides += ["--near", "0.8"]
     assert main(["audit", *sides, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 4
+    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 5
     assert (tmp_path / "out" / "drop_test.txt").read_text().split() == ["x0", "x1", "x2"]
     assert pd.read_csv(tmp_path / "out" / "pairs.csv")["words"].iloc[0] == 1
     assert main(["audit", *sides]) == 0 and "zero-shot" in capsys.readouterr().out
@@ -241,6 +250,8 @@ def test_copies_of_answers_under_other_ids_are_shared(folder):
     found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
     assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 2
     assert counts(found)["an answer is exposed"] == 8
+    assert counts(found)["an answer is copied"] == 1
+    assert counts(found)["shares passages only as copies under other ids"] == 1
     assert "x4" in found.test_queries and "q11" in found.train_queries
     assert found.pairs.set_index("test_query_id").loc["x4", "shared"] == 1
 
@@ -314,3 +325,61 @@ def test_a_folder_of_datasets_that_is_damaged_is_one_message(tmp_path, name, con
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty: cannot be read"):
         read(f"datasets:{tmp_path / 'empty'}", "train")
+
+
+def test_bare_ids_have_the_texts_of_the_other_sides_collection(folder, tmp_path):
+    """A file of qrels that names passages of the test side's collection is compared by text."""
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("about t4", "About  P11"))
+    (tmp_path / "train.tsv").write_text("a\twhere are tulips grown\nb\twho was darwin\n")
+    (tmp_path / "train.qrels").write_text("a 0 p11 1\nb 0 p12 1\n")
+    train = read(f"{tmp_path}/train.tsv,{tmp_path}/train.qrels", "train")
+    found = audit(train, read(f"beir:{folder}", "test"))
+    assert counts(found)["shares passages only as copies under other ids"] == 1
+    assert found.test_queries == ["x4"] and "by their texts" in found.compared
+    (tmp_path / "train.qrels").write_text("a 0 p11 1\nb 0 elsewhere 1\n")
+    by_id = audit(
+        read(f"{tmp_path}/train.tsv,{tmp_path}/train.qrels", "train"),
+        read(f"beir:{folder}", "test"),
+    )
+    assert not by_id.test_queries and "by their ids" in by_id.compared
+
+
+def test_near_duplicates_in_another_order_and_with_the_same_answer_are_counted_apart(tmp_path):
+    train = ["convert dollars to euros", "who wrote the old granite book", "cost of e-mail"]
+    test = [
+        "convert euros to dollars",
+        "who wrote the old granite book?",
+        "cost of email",
+        "tulips",
+    ]
+    for name, texts in (("train", train), ("test", test)):
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{i}\t{text}\n" for i, text in enumerate(texts))
+        )
+        (tmp_path / f"{name}.qrels").write_text(f"0 0 {name}0 1\n1 0 p 1\n2 0 {name}2 1\n")
+    sides = [
+        read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")
+    ]
+    found = audit(*sides)
+    assert counts(found)["same words as a training query"] == 3
+    assert counts(found)["near-duplicate with its words in another order only"] == 1
+    assert counts(found)["near-duplicate that shares an answer"] == 1
+    assert counts(found)["near-duplicate that shares no answer"] == 2
+    assert found.near["order"].round(2).tolist() == [0.33, 1, 1]
+    assert found.near["shares_answer"].tolist() == [False, True, False]
+    with pytest.raises(InputError, match="near 0: give a share"):
+        audit(*sides, near=0)
+
+
+def test_edited_copies_need_texts_and_a_share(folder, tmp_path):
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("about t4", "about p11 again"))
+    sides = [read(f"beir:{folder}", split) for split in ("train", "test")]
+    assert "x4" not in audit(*sides).test_queries
+    assert "x4" in audit(*sides, near_passages=0.6).test_queries
+    with pytest.raises(InputError, match="near 2: give a share"):
+        audit(*sides, near_passages=2)
+    bare = sides[0]._replace(qrels=None)
+    with pytest.raises(InputError, match="which a side lacks"):
+        audit(bare, sides[1], near_passages=0.6)

@@ -11,29 +11,36 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Passages
+from interextra.data.collection import Collection, Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import normalised
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.overlap.text import text_jaccard, tokens
+from interextra.overlap.near import near_pairs, words_in_order
+from interextra.overlap.text import text_jaccard
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 from interextra.stats.tests import wilson
 from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
-NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
+NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
+NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
-BLOCK = 64  # texts whose words are compared with those of all training texts at once
 COLUMNS = {
     "query": ("anchor", "query", "question"),
     "positive": ("positive", "answer", "passage", "document"),
 }
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
+OTHER_ORDER = "near-duplicate with its words in another order only"
+SAME_ANSWER = "near-duplicate that shares an answer"
+OTHER_ANSWER = "near-duplicate that shares no answer"
+SHARED_COPY = "shares passages only as copies under other ids"
+EXPOSED = "an answer is exposed: training can draw it as a negative only"
+COPIED = "an answer is copied: several passages of training have its text"
 
 
 class Side(NamedTuple):
@@ -45,6 +52,7 @@ class Side(NamedTuple):
     passages: Passages | None = None  # what a training may draw negatives from; None: not given
     # fingerprint of the collection whose ids the qrels have, TEXT, or nothing: ids of qrels files
     known_by: str = ""
+    collection: Collection | None = None  # that BM25 can search; None: not given
 
     @property
     def has_texts(self) -> bool:
@@ -67,8 +75,22 @@ class Side(NamedTuple):
             return self
         doc_ids = self.qrels["doc_id"]
         texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
-        known_by_text = self.qrels.assign(doc_id=list(map(normalised, texts)))
+        normalised_texts = list(map(normalised, texts))
+        known_by_text = self.qrels.assign(doc_id=normalised_texts, own_id=doc_ids)
         return self._replace(qrels=known_by_text, known_by=TEXT)
+
+    def with_passages_of(self, other: "Side") -> "Side":
+        """Return the side with the other one's passages, if they explain all of its bare ids.
+
+        A file of qrels says nothing of its passages: ids that all stand in the collection of the
+        other side are those of that collection, whose texts can then be compared.
+        """
+        if self.has_texts or self.known_by or other.passages is None:
+            return self
+        rows = np.asarray(other.passages.rows(self.qrels["doc_id"].tolist()))
+        if (rows < 0).any():
+            return self
+        return self._replace(passages=other.passages, known_by=other.known_by)
 
     def _texts(self, doc_ids: pd.Series) -> list[str]:
         """Return the texts of judged passages."""
@@ -85,15 +107,20 @@ class Side(NamedTuple):
             )
         return self.passages.texts(rows)
 
-    def holds(self, passages: pd.Series) -> pd.Series:
-        """Return which of these passages, as the qrels name them, a training here can draw."""
+    def n_held(self, passages: pd.Series) -> pd.Series:
+        """Return how often a training here holds each passage, as the qrels name it.
+
+        By text, a passage with copies is held more than once. All texts are read, in batches.
+        """
         if self.known_by != TEXT:
-            return pd.Series(self.passages.rows(passages) >= 0, passages.index)
-        wanted = set(passages)
-        held: set[str] = set()
+            is_held = self.passages.rows(passages) >= 0
+            return pd.Series(is_held.astype(int), passages.index)
+        n_held = dict.fromkeys(passages, 0)
         for _, texts in self.passages.batches(BATCH):
-            held |= wanted.intersection(map(normalised, texts))
-        return passages.isin(held)
+            for text in map(normalised, texts):
+                if text in n_held:
+                    n_held[text] += 1
+        return passages.map(n_held)
 
 
 class Audit(NamedTuple):
@@ -102,9 +129,13 @@ class Audit(NamedTuple):
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
     # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
     pairs: pd.DataFrame
+    # a row a pair of near-duplicates: both ids and texts, words and order (see `near_pairs`),
+    # shares_answer (where both sides have judgements)
+    near: pd.DataFrame
     # to drop for a clean split: near-duplicates, and those that share a relevant passage
     test_queries: list[str]
     train_queries: list[str]  # to drop instead
+    compared: str = ""  # what made two passages the same
 
 
 def read(spec: str, split: str) -> Side:
@@ -160,7 +191,8 @@ def _read_collection(spec: str, split: str) -> Side:
     else:
         qrels = collection.qrels(split)
     passages = collection.passages or None
-    return Side(collection.name, queries, qrels, passages, collection.fingerprint)
+    searched = collection if isinstance(collection, Collection) and passages else None
+    return Side(collection.name, queries, qrels, passages, collection.fingerprint, searched)
 
 
 def _read_datasets(folder: str, split: str) -> Side:
@@ -221,7 +253,13 @@ def _unreadable(folder: str, error: Exception) -> InputError:
     )
 
 
-def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> Audit:
+def audit(
+    train: Side,
+    test: Side,
+    encoder: str = "lsa",
+    near: float = NEAR,
+    near_passages: float = 1.0,
+) -> Audit:
     """Say what of the test queries was seen in training.
 
     Seen are their words, their relevant passages, or their answers as negatives: an exposed answer
@@ -232,30 +270,37 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     Parameters
     ----------
     encoder : str
-        Finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the
-        training queries.
+        Finds the nearest training query of each test query, see `models.encoders`; lsa is fitted
+        on the training queries. Nothing is counted by it.
     near : float
-        Share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words
-        always are.
+        Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
+        always are. All test queries are compared with all training queries, see `near_pairs`.
+    near_passages : float
+        Share of common words from which a relevant passage of a test query is the same as one of
+        a training query, as an edited copy is; 1: only the same text.
+
+    Raises
+    ------
+    InputError
+        Queries without a word, a share that is none, edited copies of passages without texts.
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
+    train, test = train.with_passages_of(test), test.with_passages_of(train)
     if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
+    if near_passages != 1:
+        test = _with_edited_copies(train, test, near_passages)
     test_ids = test.queries["query_id"]
-    pairs = neighbours(train.queries, test.queries, encoder)
-    pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
-    near_pairs = pairs[pairs["words"] >= near]
-    closest = pairs.drop_duplicates("test_query_id")
-    closest = closest.sort_values(["words", "cosine"], ascending=False)
-    repeats = _repeats(train.queries, test.queries, near_pairs, near)
-    counts = {
-        "same words as a training query": repeats.is_same.sum(),
-        f"near-duplicate of a training query (Jaccard {near:g} or more)": repeats.is_near.sum(),
-    }
-    is_seen = repeats.is_near
-    to_drop = repeats.train_ids
-    if train.qrels is not None and test.qrels is not None:
+    closest = _closest(train.queries, test.queries, encoder)
+    near_ones = _near_duplicates(train.queries, test.queries, near)
+    is_judged = train.qrels is not None and test.qrels is not None
+    if is_judged:
+        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
+    is_seen = test_ids.isin(near_ones["test_query_id"])
+    to_drop = set(near_ones["train_query_id"])
+    counts = _near_counts(near_ones, near)
+    if is_judged:
         overlap = _passage_overlap(train, test)
         counts |= overlap.counts
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
@@ -264,15 +309,25 @@ def audit(train: Side, test: Side, encoder: str = "lsa", near: float = 0.8) -> A
     counts[ZERO_SHOT] = (~is_seen).sum()
     return Audit(
         shares=_shares(counts, len(test_ids)),
-        pairs=closest.reset_index(drop=True),
+        pairs=closest,
+        near=near_ones,
         test_queries=test_ids[is_seen].tolist(),
         train_queries=sorted(to_drop),
+        compared=_compared(train, test),
     )
+
+
+def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
+    """Return the nearest training query of each test query, see `Audit.pairs`."""
+    pairs = neighbours(train, test, encoder)
+    closest = pairs.drop_duplicates("test_query_id").copy()
+    closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
+    return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
 
 
 def _refuse_without_words(side: Side) -> None:
     """Refuse queries none of which holds a word."""
-    if not side.queries["text"].map(tokens).any():
+    if not side.queries["text"].map(words_in_order).any():
         raise InputError(
             f"{side.name}: none of {len(side.queries)} queries holds a word; "
             "nothing can be compared"
@@ -292,31 +347,87 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     return is_known and train.known_by != test.known_by
 
 
-class _Repeats(NamedTuple):
-    """The queries that stand on both sides, in the same words or in nearly the same."""
-
-    is_same: pd.Series  # bool of each test query
-    is_near: pd.Series  # the same, or a near-duplicate of a training query
-    train_ids: set[str]  # training queries that repeat a test query
-
-
-def _repeats(
-    train: pd.DataFrame, test: pd.DataFrame, near_pairs: pd.DataFrame, near: float
-) -> _Repeats:
-    """Compare the words of both sides' queries; `near_pairs`: of `neighbours`, that are near."""
-    test_words = test["text"].map(_sorted_words)
-    train_words = train["text"].map(_sorted_words)
-    is_same = test_words.isin(train_words) & (test_words != "")
-    is_near = is_same | test["query_id"].isin(near_pairs["test_query_id"])
-    near_texts = near_pairs["test_query"].unique()
-    is_repeated = train_words.isin(test_words) & (train_words != "")
-    is_repeated |= near_duplicates(train["text"], near_texts, near)
-    return _Repeats(is_same, is_near, set(train["query_id"][is_repeated]))
+def _with_edited_copies(train: Side, test: Side, near_passages: float) -> Side:
+    """Return the test side with the text of a training passage for each edited copy of one."""
+    is_judged = train.qrels is not None and test.qrels is not None
+    if not is_judged or train.known_by != TEXT:
+        raise InputError(
+            "near-duplicate passages are found by their texts, which a side lacks; "
+            "give a collection and judgements of each side"
+        )
+    taught = _relevant(train.qrels)["doc_id"].unique()
+    answers = pd.Index(_relevant(test.qrels)["doc_id"].unique())
+    others = answers.difference(taught)
+    pairs = near_pairs(taught, others, near_passages).drop_duplicates("test")
+    original = dict(zip(others[pairs["test"]], taught[pairs["train"]], strict=True))
+    doc_ids = [original.get(text, text) for text in test.qrels["doc_id"]]
+    return test._replace(qrels=test.qrels.assign(doc_id=doc_ids))
 
 
-def _sorted_words(text: str) -> str:
-    """Return a text's set of words, as a key."""
-    return " ".join(sorted(tokens(text)))
+def _compared(train: Side, test: Side) -> str:
+    """Return the sentence that says what made two passages the same."""
+    if train.qrels is None or test.qrels is None:
+        return "No passages were compared: a side has no judgements."
+    if train.known_by == TEXT:
+        return "Passages are the same by their texts, whatever their ids, case or white space."
+    return (
+        "Passages are the same by their ids: copies under other ids are not found. "
+        "Give a collection, whose texts can be compared."
+    )
+
+
+def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
+    """Return the pairs of near-duplicate queries, see `Audit.near`."""
+    pairs = near_pairs(train["text"], test["text"], near)
+    test_side = _with_side(test, "test").iloc[pairs["test"]]
+    train_side = _with_side(train, "train").iloc[pairs["train"]]
+    sides = [test_side, train_side, pairs[["words", "order"]]]
+    return pd.concat([side.reset_index(drop=True) for side in sides], axis=1)
+
+
+def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
+    """Return ids and texts of queries, with the side in the names of the columns."""
+    named = queries[["query_id", "text"]]
+    return named.set_axis([f"{side}_query_id", f"{side}_query"], axis="columns")
+
+
+def _near_counts(pairs: pd.DataFrame, near: float) -> dict[str, int]:
+    """Return how many test queries have near-duplicates of each kind."""
+    is_same = (pairs["words"] == 1) | (pairs["order"] == 1)
+    is_in_order = pairs["order"] >= near
+    in_order = set(pairs["test_query_id"][is_in_order])
+    in_any_order = set(pairs["test_query_id"])
+    counts = {
+        "same words as a training query": pairs["test_query_id"][is_same].nunique(),
+        f"near-duplicate of a training query (Jaccard {near:g} or more)": len(in_any_order),
+        OTHER_ORDER: len(in_any_order - in_order),
+    }
+    if "shares_answer" in pairs:
+        sharing = set(pairs["test_query_id"][pairs["shares_answer"]])
+        counts[SAME_ANSWER] = len(sharing)
+        counts[OTHER_ANSWER] = len(in_any_order - sharing)
+    return counts
+
+
+def _shares_answer(pairs: pd.DataFrame, train: Side, test: Side) -> np.ndarray:
+    """Return which pairs of queries have a relevant passage in common, bool[n]."""
+    near_train = train.qrels["query_id"].isin(pairs["train_query_id"])
+    near_test = test.qrels["query_id"].isin(pairs["test_query_id"])
+    taught = _relevant(train.qrels[near_train])
+    answers = _relevant(test.qrels[near_test])
+    sides = pairs[["test_query_id", "train_query_id"]].assign(row=np.arange(len(pairs)))
+    of_pairs = sides.merge(answers, left_on="test_query_id", right_on="query_id")
+    names = ["train_query_id", "doc_id"]
+    taught_pairs = pd.MultiIndex.from_frame(taught[["query_id", "doc_id"]])
+    is_shared = pd.MultiIndex.from_frame(of_pairs[names]).isin(taught_pairs)
+    return sides["row"].isin(of_pairs["row"][is_shared]).to_numpy()
+
+
+def _relevant(qrels: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of relevant passages; all are where no relevance is given."""
+    if "relevance" in qrels:
+        return qrels[qrels["relevance"] >= 1]
+    return qrels
 
 
 class _Overlap(NamedTuple):
@@ -332,9 +443,7 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
     answers = test_qrels[test_qrels["relevance"] >= 1]
-    taught = train.qrels
-    if "relevance" in taught:
-        taught = taught[taught["relevance"] >= 1]
+    taught = _relevant(train.qrels)
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
     counts = {}
@@ -343,9 +452,10 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         level = row.relevance_threshold
         what = f"shares {row.min_shared} or more passages of relevance {level} or more"
         counts[what] = row.n_overlapping
+    if train.known_by == TEXT:
+        counts[SHARED_COPY] = _n_shared_as_copies(answers, taught)
     if train.passages is not None:
-        what = "an answer is exposed: training can draw it as a negative only"
-        counts[what] = _n_exposed(answers, taught, train)
+        counts |= _held_counts(answers, taught, train)
     n_shared = shared_passages(renamed, train.qrels, [1])[1]
     is_shared = taught["doc_id"].isin(answers["doc_id"])
     return _Overlap(
@@ -355,11 +465,30 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     )
 
 
-def _n_exposed(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> int:
-    """Return how many test queries have an answer that training can only draw as a negative."""
-    untaught = answers[~answers["doc_id"].isin(taught["doc_id"])]
-    exposed = untaught[train.holds(untaught["doc_id"])]
-    return exposed["query_id"].nunique()
+def _n_shared_as_copies(answers: pd.DataFrame, taught: pd.DataFrame) -> int:
+    """Return how many test queries share passages, but none under its own id."""
+    names = ["doc_id", "own_id"]
+    taught_names = pd.MultiIndex.from_frame(taught[names])
+    is_shared = answers["doc_id"].isin(taught["doc_id"])
+    is_shared_by_id = pd.MultiIndex.from_frame(answers[names]).isin(taught_names)
+    sharing = set(answers["query_id"][is_shared])
+    sharing_by_id = set(answers["query_id"][is_shared_by_id])
+    return len(sharing - sharing_by_id)
+
+
+def _held_counts(answers: pd.DataFrame, taught: pd.DataFrame, train: Side) -> dict[str, int]:
+    """Return how many test queries have an answer among the passages of training.
+
+    Exposed: training can draw it as a negative only. Copied: several passages have its text.
+    """
+    n_held = train.n_held(answers["doc_id"])
+    is_taught = answers["doc_id"].isin(taught["doc_id"])
+    exposed = answers[~is_taught & (n_held > 0)]
+    counts = {EXPOSED: exposed["query_id"].nunique()}
+    if train.known_by == TEXT:
+        copied = answers[n_held > 1]
+        counts[COPIED] = copied["query_id"].nunique()
+    return counts
 
 
 def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
@@ -371,32 +500,6 @@ def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
     shares["low"] = 100 * low
     shares["high"] = 100 * high
     return shares
-
-
-def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
-    """Return which training texts have the share `near` of their words in common with a test text.
-
-    The words of all are counted block by block of test texts: bool[n_train].
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    is_near = np.zeros(len(train), bool)
-    if not len(test):
-        return is_near
-    vectorizer = CountVectorizer(analyzer=tokens, binary=True)
-    counts = vectorizer.fit_transform([*train, *test])
-    n_words = np.asarray(counts.sum(axis=1)).ravel()
-    n_train, n_texts = len(train), len(n_words)
-    train_counts = counts[:n_train]
-    # a block's products in memory, never all of them
-    for start in range(n_train, n_texts, BLOCK):
-        block = slice(start, start + BLOCK)
-        common = (train_counts @ counts[block].T).tocoo()
-        n_test_words = n_words[block]
-        n_total = n_words[common.row] + n_test_words[common.col]
-        is_alike = common.data >= near * (n_total - common.data)
-        is_near[common.row[is_alike]] = True
-    return is_near
 
 
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
@@ -435,19 +538,18 @@ def _encoded(
     """
     vectors = encode(queries["text"].tolist())
     has_direction = np.linalg.norm(vectors, axis=1) > 0
-    kept = queries.loc[has_direction, ["query_id", "text"]]
-    kept.columns = [f"{side}_query_id", f"{side}_query"]
-    return vectors[has_direction], kept
+    return vectors[has_direction], _with_side(queries[has_direction], side)
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
-    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt; return their paths.
+    """Write shares.csv, pairs.csv, near.csv, drop_test.txt, drop_train.txt; return their paths.
 
     The last two have a query_id a line.
     """
     files = {
         "shares.csv": found.shares.to_csv(index=False, float_format="%.6g"),
         "pairs.csv": found.pairs.to_csv(index=False, float_format="%.6g"),
+        "near.csv": found.near.to_csv(index=False, float_format="%.6g"),
         "drop_test.txt": _lines(found.test_queries),
         "drop_train.txt": _lines(found.train_queries),
     }

@@ -38,27 +38,44 @@ REPORTED = [
 
 def audit(args: Namespace) -> None:
     """Count the test queries that were seen in training; write and print what was found."""
+    from interextra.measures.evaluate import check
     from interextra.own import audit as auditing
+    from interextra.own import clean as cleaning
     from interextra.own.splitting import refuse_place
 
     out = Path(args.out)
     refuse_place(out)
+    check([args.measure])
+    if args.clean:
+        refuse_place(Path(args.clean))
     train = auditing.read(args.train, "train")
     test = auditing.read(args.test, "test")
-    found = auditing.audit(train, test, args.encoder, args.near)
+    found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
+    values = cleaning.values_of_system(test, args.run, args.measure)
+    query_ids = test.queries["query_id"]
+    sentences = cleaning.conclusion(query_ids, found.test_queries, values, args.measure)
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    columns = ["test_query", "train_query", "words", "cosine"]
-    pairs = found.pairs[columns].head(5)
+    nearest = ["test_query", "train_query", "words", "cosine"]
+    pairs = found.pairs[nearest].head(5)
+    if len(found.near):
+        near = ["test_query", "train_query", "words", "order"]
+        pairs = found.near.drop_duplicates("test_query_id")[near].head(5)
     lines = [
         found.shares.to_string(index=False, float_format="%.1f"),
-        f"By the names of the data sets, as MTEB's flag has it: {by_name}.\n",
+        f"{found.compared}\nBy the names of the data sets, as MTEB's flag has it: {by_name}.\n",
         "The most similar pairs:",
         pairs.to_string(index=False, float_format="%.2f", max_colwidth=50),
+        "",
+        *sentences,
     ]
     paths = auditing.write(found, out)
+    if args.clean:
+        paths += cleaning.write_clean(test, found.test_queries, Path(args.clean))
     if args.json:
         shares = found.shares.to_dict("records")
-        _print_json({"shares": shares, "by_name": by_name}, paths)
+        told = {"shares": shares, "compared": found.compared, "by_name": by_name}
+        told["conclusion"] = sentences
+        _print_json(told, paths)
     else:
         _print_lines(lines, paths)
 

@@ -25,13 +25,13 @@ from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
 from interextra.own import distance, regimes, splitting
+from interextra.own.clean import smallest_difference
 from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.seen import Given, has_seen
 from interextra.own.split_folder import SplitFolder, run_before_training
 from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
-from interextra.stats.tests import detectable
 from interextra.store import Cell, InputError, Store, offenders
 
 DEPTH = 1000  # passages in a run
@@ -205,9 +205,7 @@ def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str)
     is_gate = baseline["query_id"].isin(folder.gate_ids)
     is_first = baseline["measure"] == measure
     values = baseline.loc[~is_gate & is_first, "value"]
-    error = values.sem()
-    smallest = detectable(-1.96 * error, 1.96 * error, error)
-    percent = 100 * smallest / (values.mean() or np.nan)
+    percent = 100 * smallest_difference(values) / (values.mean() or np.nan)
     message = (
         f"{len(values):,} queries find a change of about {percent:.0f} % with 80 % power (of "
         "queries alone, if the models' values vary as BM25's do and correlate at one half between "

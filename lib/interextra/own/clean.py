@@ -1,0 +1,171 @@
+"""The clean part of a test set: which queries were not seen in training, and what they can show."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.data.collection import Collection
+from interextra.data.runs import RunFile
+from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS, numbered_lines
+from interextra.measures.evaluate import per_query
+from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.search.lucene import bm25_search
+from interextra.own.audit import TEXT, Side
+from interextra.own.run_files import read_run
+from interextra.stats.tests import LEAST_QUERIES, detectable
+from interextra.store import InputError, write_text
+
+DEPTH = 100  # of the ranking of BM25
+# passages of a collection that BM25 is searched in unasked; an index of more takes minutes
+LARGEST = 200_000
+
+
+def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
+    """Return the values per query of a run on the test queries, from which power is told.
+
+    Parameters
+    ----------
+    run : str
+        Path of a run, as `read_run` takes them; "": BM25, in a collection of at most `LARGEST`
+        passages.
+
+    Returns
+    -------
+    Series or None
+        By query_id, named as the system; None where nothing can be measured: no judgements by
+        doc_id, or neither a run nor such a collection.
+
+    Raises
+    ------
+    InputError
+        The run cannot be read or has none of the judged test queries; an unknown measure.
+    """
+    if test.qrels is None or test.known_by == TEXT:
+        return None
+    is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
+    qrels = test.qrels[is_asked]
+    if run:
+        ranking = read_run(Path(run))
+        name = run
+    elif test.collection is not None and len(test.collection.passages) <= LARGEST:
+        judged = test.queries["query_id"].isin(qrels["query_id"])
+        ranking = _bm25(test.collection, test.queries[judged])
+        name = BM25
+    else:
+        return None
+    if not set(ranking.query_ids) & set(qrels["query_id"]):
+        raise InputError(f"--run {run}: has none of the judged test queries; search them")
+    return per_query(ranking, qrels, [measure])[measure].rename(name)
+
+
+def _bm25(collection: Collection, queries: pd.DataFrame) -> RunFile:
+    """Return the ranking of BM25 with Anserini's defaults."""
+    texts = queries["text"].tolist()
+    rows, scores = bm25_search(collection, texts, DEPTH, k1=0.9, b=0.4)
+    doc_ids = collection.passages.doc_ids
+    return RunFile.from_arrays(queries["query_id"].tolist(), doc_ids, rows, scores)
+
+
+def smallest_difference(values: pd.Series) -> float:
+    """Return the difference of two systems that these queries find with 80 % power at 5 %.
+
+    If the systems' values vary as these do, and correlate at one half over queries, so that their
+    difference varies as the values do.
+    """
+    error = values.sem()
+    reach = 1.96 * error
+    return float(detectable(-reach, reach, error))
+
+
+def conclusion(
+    query_ids: Sequence[str], seen: Sequence[str], values: pd.Series | None, measure: str
+) -> list[str]:
+    """Return the sentences that close an audit: what remains, what it can tell apart, what to do.
+
+    Parameters
+    ----------
+    seen : sequence of str
+        Of the test queries, those that are not clean.
+    values : Series or None
+        Of `values_of_system`.
+    """
+    n_clean = len(query_ids) - len(seen)
+    percent = 100 * n_clean / len(query_ids)
+    sentences = [
+        f"{n_clean:,} of {len(query_ids):,} test queries remain clean ({percent:.1f} %).",
+        _power(seen, values, measure),
+    ]
+    if not seen:
+        sentences.append("Nothing is to be dropped.")
+    elif n_clean:
+        sentences.append(
+            "Write them with --clean FOLDER, and score each run on them: "
+            "interextra evaluate --only FOLDER/clean.txt."
+        )
+    return sentences
+
+
+def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> str:
+    """Return the sentence of what the clean queries can tell apart."""
+    if values is None:
+        return "What they can tell apart is told from a run: give --run, and qrels with doc_ids."
+    clean = values[~values.index.isin(seen)]
+    if len(clean) < LEAST_QUERIES:
+        return f"{len(clean)} of them are judged: too few to tell any two systems apart."
+    if not clean.std() > 0:
+        return f"All have the same {measure} by {values.name}, which says nothing of differences."
+    return (
+        f"They find a difference of {smallest_difference(clean):.3f} {measure} between two systems "
+        f"with 80 % power (all test queries: {smallest_difference(values):.3f}), if the systems "
+        f"vary over queries as {values.name} does (mean {clean.mean():.3f}) and correlate at "
+        "one half."
+    )
+
+
+def write_clean(test: Side, seen: Sequence[str], folder: Path) -> list[Path]:
+    """Write the clean test set; return the paths.
+
+    clean.txt has a query_id a line, queries.tsv their texts; qrels.tsv, in BEIR's form, is written
+    where passages have ids.
+
+    Raises
+    ------
+    InputError
+        No query is clean.
+    """
+    is_clean = ~test.queries["query_id"].isin(seen)
+    queries = test.queries[is_clean]
+    if queries.empty:
+        raise InputError(f"--clean {folder}: none of {len(is_clean)} test queries is clean")
+    query_ids = queries["query_id"]
+    texts = queries["text"].str.split().str.join(" ")
+    files = {
+        "clean.txt": _lines(query_ids),
+        "queries.tsv": _lines(query_ids + "\t" + texts),
+    }
+    if test.qrels is not None and test.known_by != TEXT:
+        of_clean = test.qrels["query_id"].isin(query_ids)
+        qrels = test.qrels.loc[of_clean, QRELS_COLUMNS]
+        files["qrels.tsv"] = qrels.to_csv(sep="\t", index=False, header=BEIR_HEADER)
+    return [write_text(folder / name, text) for name, text in files.items()]
+
+
+def _lines(texts: pd.Series) -> str:
+    """Return a text of one a line."""
+    return "".join(f"{text}\n" for text in texts)
+
+
+def only(qrels: pd.DataFrame, path: str) -> pd.DataFrame:
+    """Return the judgements of the queries that a file names, a query_id a line.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or names no query of the judgements.
+    """
+    query_ids = {line.strip() for _, line in numbered_lines(path)}
+    kept = qrels[qrels["query_id"].isin(query_ids)]
+    if kept.empty:
+        raise InputError(f"--only {path}: the qrels judge none of its {len(query_ids)} queries")
+    return kept.reset_index(drop=True)
