@@ -1,8 +1,8 @@
 """Measure how fast a device trains, encodes and reranks with the recipes of the paper's scale.
 
 The kit's own code on an encoder of BERT-base's shape, whose weights are random: speed does not
-depend on them, and no hub is needed. Texts are longer than every recipe reads, so that each batch
-is full. A training is timed twice, with few and with more steps, and their difference counts:
+depend on them, and no hub is needed. Texts are as long as a recipe reads, so that each batch is
+full. A training is timed twice, with few and with more steps, and their difference counts:
 what a start costs does not. The result is one JSON: the device, and tokens a second of a recipe's
 training and of its encoding, as `models.recipe.Size` has them. Run:
 python bench/throughput.py [--small] [--out FILE]
@@ -35,7 +35,6 @@ from interextra.models.training.trainer import PairBatches, PairLoss, train
 SEED = 7
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = 30_522  # word pieces of BERT
-LONG = 520  # words of a passage: more than any recipe reads
 N_PASSAGES = 4096
 SMALL_PASSAGES = 256
 # recipe → other options: as many random negatives as it has of BM25, which needs no Java
@@ -64,10 +63,10 @@ def write_base(folder: Path, small: bool) -> Path:
     return folder
 
 
-def make_collection(folder: Path, n_passages: int) -> Collection:
-    """Return long passages of drawn words, each relevant to a query that is as long."""
+def make_collection(folder: Path, n_passages: int, length: int) -> Collection:
+    """Return passages of so many drawn words, each relevant to a query that is as long."""
     generator = np.random.default_rng(SEED)
-    texts = [" ".join(generator.choice(WORDS, LONG)) for _ in range(n_passages)]
+    texts = [" ".join(generator.choice(WORDS, length)) for _ in range(n_passages)]
     doc_ids = [f"d{number}" for number in range(n_passages)]
     folder.mkdir()
     write_passages(folder / "passages.arrow", zip(doc_ids, texts, strict=True))
@@ -138,9 +137,10 @@ def recipe_length(recipe: Trained) -> int:
     return recipe.longest if recipe.architecture == "reranker" else recipe.passage_length
 
 
-def measure(name: str, base: Path, collection: Collection, folder: Path) -> dict[str, Any]:
+def measure(name: str, base: Path, n_passages: int, folder: Path) -> dict[str, Any]:
     """Return how fast a recipe trains and encodes, and the largest memory of the GPU."""
     recipe = load_recipe(name, initialisation=str(base), **RECIPES[name])
+    collection = make_collection(folder.with_name(f"of {name}"), n_passages, recipe.passage_length)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     step_seconds = train_seconds(recipe, collection, folder)
@@ -173,9 +173,9 @@ def main(small: bool, recipes: list[str], out: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
         folder = Path(name)
         base = write_base(folder / "base", small)
-        collection = make_collection(folder / "collection", SMALL_PASSAGES if small else N_PASSAGES)
+        n_passages = SMALL_PASSAGES if small else N_PASSAGES
         for recipe in recipes:
-            rows.append(measure(recipe, base, collection, folder / recipe))
+            rows.append(measure(recipe, base, n_passages, folder / recipe))
             print(json.dumps(rows[-1]), flush=True)
     result = {"device": device_name(), "torch": torch.__version__, "recipes": rows}
     if out:
