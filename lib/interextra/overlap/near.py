@@ -154,29 +154,32 @@ def _same_letters(texts: _Words, n_train: int) -> pd.DataFrame:
 
 def _numbered(texts: Iterable[str]) -> _Words:
     """Return which words each text has; the numbers of words ascend from the rarest."""
-    from scipy.sparse import csr_array
-
     number_of: dict[str, int] = {}
     numbers = array("i")
-    counts = array("i")
+    n_words = array("i")
     letters = array("q")
     for text in texts:
         words = words_in_order(text)
         distinct = set(words)
-        counts.append(len(distinct))
-        letters.append(hash("".join(words)))
+        n_words.append(len(distinct))
         numbers.extend([number_of.setdefault(word, len(number_of)) for word in distinct])
-    n_words = np.array(counts, np.int64)
-    columns = np.array(numbers, np.int32)
-    frequency = np.bincount(columns, minlength=len(number_of))
-    rarest_first = np.argsort(frequency, kind="stable")
-    rank = np.empty(len(number_of), np.int32)
-    rank[rarest_first] = np.arange(len(number_of))
-    ones = np.ones(len(columns), np.int16)
-    shape = (len(n_words), len(number_of))
-    matrix = csr_array((ones, rank[columns], _bounds(n_words)), shape)
+        letters.append(hash("".join(words)))
+    matrix = _rarest_first(np.array(numbers, np.int32), np.array(n_words, np.int64))
+    return _Words(matrix, np.array(n_words, np.int64), np.array(letters, np.int64))
+
+
+def _rarest_first(numbers: np.ndarray, n_words: np.ndarray) -> Any:
+    """Return the matrix of the words of texts, by numbers text after text and how many each has."""
+    from scipy.sparse import csr_array
+
+    frequency = np.bincount(numbers)
+    rank = np.empty(len(frequency), np.int32)
+    rank[np.argsort(frequency, kind="stable")] = np.arange(len(frequency))
+    ones = np.ones(len(numbers), np.int16)
+    shape = (len(n_words), len(frequency))
+    matrix = csr_array((ones, rank[numbers], _bounds(n_words)), shape)
     matrix.sort_indices()
-    return _Words(matrix, n_words, np.array(letters, np.int64))
+    return matrix
 
 
 def _bounds(lengths: np.ndarray) -> np.ndarray:

@@ -304,31 +304,19 @@ def audit(
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
-    train, test = train.with_passages_of(test), test.with_passages_of(train)
-    if _is_compared_by_text(train, test):
-        train, test = train.by_text(), test.by_text()
-    is_judged = train.qrels is not None and test.qrels is not None
-    if near_passages != 1:
-        train, test = _with_edited_copies(train, test, near_passages)
+    train, test = _comparable(train, test, near_passages)
     near_ones = _near_duplicates(train.queries, test.queries, near)
     closest = _closest(train.queries, test.queries, encoder)
-    queries = _with_side(test.queries, "test")
-    n_seen = {"near_duplicates": _counts_of(near_ones["test_query_id"], queries)}
-    to_drop = set(near_ones["train_query_id"])
-    passage_counts = {}
-    if is_judged:
+    overlap = _Overlap({}, n_shared=None, train_ids=set())
+    if _are_judged(train, test):
         near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
         overlap = _passage_overlap(train, test)
-        passage_counts = overlap.counts
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
-        n_shared = queries["test_query_id"].map(overlap.n_shared)
-        n_seen["shared_passages"] = n_shared.fillna(0).astype(int)
-        to_drop |= overlap.train_ids
-    is_seen = pd.DataFrame(n_seen).gt(0).any(axis=1)
-    seen = queries.assign(**n_seen)[is_seen].reset_index(drop=True)
+    seen = _seen(test.queries, near_ones, overlap.n_shared)
     n_test = len(test.queries)
-    counts = _near_counts(near_ones, near) | passage_counts
+    counts = _near_counts(near_ones, near) | overlap.counts
     counts[ZERO_SHOT] = n_test - len(seen)
+    to_drop = overlap.train_ids.union(near_ones["train_query_id"])
     return Audit(
         shares=_shares(counts, n_test),
         pairs=closest,
@@ -343,10 +331,32 @@ def audit(
     )
 
 
-def _counts_of(query_ids: pd.Series, queries: pd.DataFrame) -> pd.Series:
-    """Return how often each test query stands among these ids."""
-    counts = query_ids.value_counts()
-    return queries["test_query_id"].map(counts).fillna(0).astype(int)
+def _comparable(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
+    """Return both sides with relevant passages of one name where they are the same."""
+    train, test = train.with_passages_of(test), test.with_passages_of(train)
+    if _is_compared_by_text(train, test):
+        train, test = train.by_text(), test.by_text()
+    if near_passages == 1:
+        return train, test
+    return _with_edited_copies(train, test, near_passages)
+
+
+def _are_judged(train: Side, test: Side) -> bool:
+    """Return whether both sides have judgements."""
+    return train.qrels is not None and test.qrels is not None
+
+
+def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None) -> pd.DataFrame:
+    """Return the test queries that are not clean, see `Audit.seen`."""
+    named = _with_side(queries, "test")
+    query_ids = named["test_query_id"]
+    n_near = near["test_query_id"].value_counts()
+    counts = {"near_duplicates": query_ids.map(n_near)}
+    if n_shared is not None:
+        counts["shared_passages"] = query_ids.map(n_shared)
+    whole = pd.DataFrame(counts).fillna(0).astype(int)
+    is_seen = whole.gt(0).any(axis=1)
+    return named.join(whole)[is_seen].reset_index(drop=True)
 
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
@@ -382,8 +392,7 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
 
 def _with_edited_copies(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
     """Return both sides with one text for all relevant passages that are edited copies."""
-    is_judged = train.qrels is not None and test.qrels is not None
-    if not is_judged or train.known_by != TEXT:
+    if not _are_judged(train, test) or train.known_by != TEXT:
         raise InputError(
             "near-duplicate passages are found by their texts, which a side lacks; "
             "give a collection and judgements of each side"
@@ -497,7 +506,7 @@ class _Overlap(NamedTuple):
     """What training says of the relevant passages of the test queries."""
 
     counts: dict[str, int]  # of test queries, by what they share
-    n_shared: pd.Series  # relevant passages in common with training, by test query
+    n_shared: pd.Series | None  # relevant passages in common with training, by test query
     train_ids: set[str]  # training queries that share one
 
 

@@ -54,33 +54,46 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
-    answer = cleaning.answer(found)
-    sentences = cleaning.conclusion(found, values, args.measure)
+    sentences = [cleaning.answer(found), *cleaning.conclusion(found, values, args.measure)]
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
     paths = auditing.write(found, out)
     is_clean = len(found.seen) < found.n_test
     if args.clean and is_clean:
         paths += cleaning.write_clean(test, found.test_queries, Path(args.clean))
     if args.json:
-        told = {"answer": answer, "n_test": found.n_test, "n_seen": len(found.seen)}
-        told |= {"shares": found.shares.to_dict("records"), "compared": found.compared}
-        told |= {"exposed": found.exposed, "by_name": by_name, "conclusion": sentences}
-        _print_json(told, paths)
+        _print_json(_audit_records(found, by_name, sentences), paths)
     else:
-        lines = [
-            answer,
-            "",
-            found.shares.to_string(index=False, float_format="%.1f"),
-            found.compared,
-            f"By the names of the data sets, as MTEB's flag has it: {by_name}.",
-            *filter(None, [found.exposed]),
-            "",
-            *_most_similar(found, args.encoder),
-            *sentences,
-        ]
+        answer, *conclusion = sentences
+        lines = [answer, "", *_audit_lines(found, by_name, args.encoder), *conclusion]
         _print_lines(lines, paths)
     if args.clean and not is_clean:
         raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
+
+
+def _audit_records(found: "Audit", by_name: str, sentences: list[str]) -> dict[str, Any]:
+    """Return what an audit says to a program."""
+    return {
+        "answer": sentences[0],
+        "n_test": found.n_test,
+        "n_seen": len(found.seen),
+        "shares": found.shares.to_dict("records"),
+        "compared": found.compared,
+        "exposed": found.exposed,
+        "by_name": by_name,
+        "conclusion": sentences[1:],
+    }
+
+
+def _audit_lines(found: "Audit", by_name: str, encoder: str) -> list[str]:
+    """Return what is printed of an audit between its answer and its conclusion."""
+    lines = [
+        found.shares.to_string(index=False, float_format="%.1f"),
+        found.compared,
+        f"By the names of the data sets, as MTEB's flag has it: {by_name}.",
+    ]
+    if found.exposed:
+        lines.append(found.exposed)
+    return [*lines, "", *_most_similar(found, encoder)]
 
 
 def _most_similar(found: "Audit", encoder: str) -> list[str]:
