@@ -443,7 +443,7 @@ def test_passages_without_a_text_are_known_by_their_ids(folder):
 
 def test_the_nearest_training_queries_are_looked_up_for_some_test_queries(folder, monkeypatch):
     """All are compared; what is displayed is of queries that lie evenly among them."""
-    monkeypatch.setattr(auditing, "SHOWN", 4)
+    monkeypatch.setattr(auditing, "SHOWN", 4 * 30)
     found = audit(*(read(f"beir:{folder}", split) for split in ("train", "test")), near=0.8)
     assert sorted(found.pairs["test_query_id"]) == ["x0", "x3", "x6", "x9"]
     assert found.test_queries == ["x0", "x1", "x2"]

@@ -1,6 +1,7 @@
 """What remains of a test set after an audit: its files, its power, and runs scored on it."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -100,10 +101,12 @@ def seen(ids):
     return Audit(nothing, nothing, nothing, ids, names, "", "", table, n_test=20, n_train=50)
 
 
-def test_bm25_is_searched_where_no_run_is_given():
+def test_bm25_is_searched_where_no_run_is_given_and_it_is_installed(monkeypatch):
     side = read("mini", "test")
     values = values_of_system(side, "", "nDCG@10")
     assert values.name == "BM25" and len(values) == len(side.queries) and 0 < values.mean() < 1
+    monkeypatch.setitem(sys.modules, "pyserini", None)  # as where it is not installed
+    assert values_of_system(side, "", "nDCG@10") is None
     known_by_text = side._replace(known_by="text")
     assert values_of_system(known_by_text, "", "nDCG@10") is None
 

@@ -27,7 +27,9 @@ from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
 NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
-SHOWN = 1_000  # test queries whose nearest training query is looked up; it is only displayed
+# Pairs of queries that are compared by their vectors, which are only displayed: with more of them,
+# the nearest training queries of some test queries are looked up
+SHOWN = 200_000_000
 NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
@@ -133,8 +135,9 @@ class Audit(NamedTuple):
     """What of the test queries was seen in training, and what to drop for a clean split."""
 
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    # a row a test query (of `SHOWN` at most, evenly drawn) and its nearest training query, most
-    # similar first: both ids and texts, cosine, words (Jaccard), shared
+    # a row a test query (with more than `SHOWN` pairs, of some that are evenly drawn) and its
+    # nearest training query, most similar first: both ids and texts, cosine, words (Jaccard),
+    # shared
     pairs: pd.DataFrame
     # a row a pair of near-duplicates: both ids and texts, words and order (see `near_pairs`),
     # shares_answer (where both sides have judgements)
@@ -361,7 +364,8 @@ def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None)
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    places = np.linspace(0, len(test) - 1, min(len(test), SHOWN))
+    n_shown = max(1, min(len(test), SHOWN // len(train)))
+    places = np.linspace(0, len(test) - 1, n_shown)
     pairs = neighbours(train, test.iloc[places.astype(int)], encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
@@ -441,10 +445,10 @@ def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
     n_draws = len(_relevant(train.qrels)) / len(train.passages)
     return (
         f"No leak: of {n_exposed:,} test queries ({100 * n_exposed / n_test:.0f} %) an answer is "
-        "exposed, as usual where a query has one answer. What follows is for negatives: with one "
-        f"random negative for each training pair, such a passage is drawn {n_draws:.2g} times an "
-        "epoch and taught to rank low, by mined ones more often. Exclude them, see exposed.txt of "
-        "`interextra split`."
+        "exposed, which says little: nearly all are where a query has one answer. What follows is "
+        "for negatives: with one random negative for each training pair, such a passage is drawn "
+        f"{n_draws:.2g} times an epoch and taught to rank low, with mined ones more often. Exclude "
+        "these passages, see exposed.txt of `interextra split`."
     )
 
 

@@ -1,6 +1,7 @@
 """The clean part of a test set: which queries were not seen in training, and what they can show."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -27,8 +28,8 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     Parameters
     ----------
     run : str
-        Path of a run, as `read_run` takes them; "": BM25, in a collection of at most `LARGEST`
-        passages.
+        Path of a run, as `read_run` takes them; "": BM25, if it is installed and the collection has
+        at most `LARGEST` passages.
 
     Returns
     -------
@@ -48,7 +49,7 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     if run:
         ranking = read_run(Path(run))
         name = run
-    elif test.collection is not None and len(test.collection.passages) <= LARGEST:
+    elif _can_search(test.collection):
         judged = test.queries["query_id"].isin(qrels["query_id"])
         ranking = _bm25(test.collection, test.queries[judged])
         name = BM25
@@ -57,6 +58,13 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     if not set(ranking.query_ids) & set(qrels["query_id"]):
         raise InputError(f"--run {run}: has none of the judged test queries; search them")
     return per_query(ranking, qrels, [measure])[measure].rename(name)
+
+
+def _can_search(collection: Collection | None) -> bool:
+    """Return whether BM25 is to be searched in a collection unasked."""
+    if collection is None or find_spec("pyserini") is None:
+        return False
+    return len(collection.passages) <= LARGEST
 
 
 def _bm25(collection: Collection, queries: pd.DataFrame) -> RunFile:
