@@ -76,6 +76,13 @@ def main(n_train: int, n_test: int) -> None:
         test[row] = " ".join(train[row].split()[::-1])
         answers[row] = " ".join([*taught[row].split()[:-1], "edited"])
     print(f"{n_test:,} against {n_train:,}, {len(planted):,} of them planted")
+    with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
+        folder = Path(name)
+        for side, queries, passages in (("train", train, taught), ("test", test, answers)):
+            data = Dataset.from_dict({"query": queries, "positive": passages})
+            data.save_to_disk(folder / side)
+        print("audit:", audited(folder))
+        print("audit with edited copies:", audited(folder, f"--near-passages={OF_PASSAGES}"))
     searches = [("queries", near_pairs, train, test, near) for near in SHARES]
     searches.append(("passages", near_rows, taught, answers, OF_PASSAGES))
     before = megabytes(resource.getrusage(resource.RUSAGE_SELF))
@@ -89,13 +96,6 @@ def main(n_train: int, n_test: int) -> None:
             f"{name} at {near:g}: {seconds:.0f} s ({cpu:.0f} s of CPU), {peak:,.0f} MiB "
             f"({before:,.0f} before), {len(pairs):,} pairs, {n_found} planted ones"
         )
-    with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
-        folder = Path(name)
-        for side, queries, passages in (("train", train, taught), ("test", test, answers)):
-            data = Dataset.from_dict({"query": queries, "positive": passages})
-            data.save_to_disk(folder / side)
-        print("audit:", audited(folder))
-        print("audit with edited copies:", audited(folder, f"--near-passages={OF_PASSAGES}"))
 
 
 if __name__ == "__main__":

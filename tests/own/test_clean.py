@@ -81,7 +81,7 @@ def test_the_decision_depends_on_what_is_left():
     assert "nothing is to be dropped" in conclusion(seen([]), None, "RR")[-1]
     some = conclusion(seen(ids[:3]), None, "RR")
     assert "leave out the 2 training queries" in some[-2] and "--clean FOLDER" in some[-1]
-    assert "2 queries are not clean only by near-duplicates" in some[1]
+    assert "2 test queries are not clean only because of near-duplicates" in some[1]
     few = conclusion(seen(ids[:15]), None, "RR")
     assert "5 clean queries tell nothing apart" in few[-1] and "--clean" not in few[-1]
     assert not any("tell apart is told" in line for line in conclusion(seen(ids), None, "RR"))

@@ -291,8 +291,8 @@ def audit(
     Parameters
     ----------
     encoder : str
-        Finds the nearest training query of each test query, see `models.encoders`; lsa is fitted
-        on the training queries. Nothing is counted by it.
+        Finds the nearest training query of a test query, see `models.encoders` and `Audit.pairs`;
+        lsa is fitted on the training queries. Nothing is counted by it.
     near : float
         Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
         always are. All test queries are compared with all training queries, see `near_pairs`.

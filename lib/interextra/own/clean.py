@@ -114,8 +114,8 @@ def conclusion(found: Audit, values: pd.Series | None, measure: str) -> list[str
         n_near_only = (found.seen["shared_passages"] == 0).sum()
         if n_near_only:
             sentences.append(
-                f"{n_near_only:,} queries are not clean only by near-duplicates that share no "
-                "answer: read them in near.csv, some may ask for something else."
+                f"{n_near_only:,} test queries are not clean only because of near-duplicates that "
+                "share no answer: read them in near.csv, some may ask for something else."
             )
     return [*sentences, *_decision(found, n_clean)]
 
