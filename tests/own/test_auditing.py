@@ -461,3 +461,17 @@ def test_judgements_without_a_relevant_passage_share_nothing(tmp_path):
     found = audit(*sides)
     assert found.seen.empty and not found.train_queries
     assert found.shares["n"].tolist()[:-1] == [0] * (len(found.shares) - 1)
+
+
+def test_neighbours_are_found_among_all_training_queries_whatever_is_encoded_at_once(monkeypatch):
+    """LSA is fitted on one in three of them then, and knows no other word."""
+    train, test = (
+        pd.DataFrame({"query_id": range(len(texts)), "text": texts}) for texts in (TRAIN, TRAIN[:6])
+    )
+    whole = auditing.neighbours(train, test, "lsa")
+    monkeypatch.setattr(auditing, "AT_ONCE", len(TRAIN))
+    pd.testing.assert_frame_equal(auditing.neighbours(train, test, "lsa"), whole)
+    monkeypatch.setattr(auditing, "AT_ONCE", 10)
+    closest = auditing.neighbours(train, test, "lsa").drop_duplicates("test_query_id")
+    topics = closest[["test_query", "train_query"]].map(lambda text: text.split()[2])
+    assert (topics["test_query"] == topics["train_query"]).all()

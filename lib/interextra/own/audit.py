@@ -31,6 +31,7 @@ NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
 # the nearest training queries of some test queries are looked up
 SHOWN = 200_000_000
 NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
+AT_ONCE = 100_000  # texts that LSA is fitted on, at most, and that are encoded at once
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
 COLUMNS = {
@@ -291,8 +292,8 @@ def audit(
     Parameters
     ----------
     encoder : str
-        Finds the nearest training query of a test query, see `models.encoders` and `Audit.pairs`;
-        lsa is fitted on the training queries. Nothing is counted by it.
+        Finds the nearest training query of a test query, see `neighbours` and `Audit.pairs`.
+        Nothing is counted by it.
     near : float
         Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
         always are. All test queries are compared with all training queries, see `near_pairs`.
@@ -364,9 +365,8 @@ def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None)
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    n_shown = max(1, min(len(test), SHOWN // len(train)))
-    places = np.linspace(0, len(test) - 1, n_shown)
-    pairs = neighbours(train, test.iloc[places.astype(int)], encoder)
+    shown = _evenly(test, max(1, SHOWN // len(train)))
+    pairs = neighbours(train, shown, encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
@@ -581,13 +581,17 @@ def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training queries of each test query, the nearest first.
 
+    LSA is fitted on the training queries, of more than `AT_ONCE` on so many that lie evenly among
+    them.
+
     Returns
     -------
     DataFrame
         test_query_id, test_query, train_query_id, train_query, cosine.
     """
     kind, option = encoder_of(encoder)
-    encode = kind(option, train["text"].tolist()).encode_queries
+    fitted_on = _evenly(train, AT_ONCE)
+    encode = kind(option, fitted_on["text"].tolist()).encode_queries
     test_vectors, test = _encoded(encode, test, "test")
     train_vectors, train = _encoded(encode, train, "train")
     if test.empty or train.empty:
@@ -602,6 +606,12 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     return pairs.assign(cosine=cosines.ravel())
 
 
+def _evenly(queries: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return at most so many queries, which lie evenly among all."""
+    rows = np.linspace(0, len(queries) - 1, min(len(queries), most))
+    return queries.iloc[rows.astype(int)]
+
+
 def _encoded(
     encode: Callable[[list[str]], np.ndarray],
     queries: pd.DataFrame,
@@ -612,7 +622,9 @@ def _encoded(
     A query without a direction, as of words that LSA does not know, has no neighbour: it is left
     out.
     """
-    vectors = encode(queries["text"].tolist())
+    texts = queries["text"].tolist()
+    starts = range(0, max(len(texts), 1), AT_ONCE)
+    vectors = np.concatenate([encode(texts[start : start + AT_ONCE]) for start in starts])
     has_direction = np.linalg.norm(vectors, axis=1) > 0
     return vectors[has_direction], _with_side(queries[has_direction], side)
 
