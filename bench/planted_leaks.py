@@ -21,6 +21,7 @@ import pandas as pd
 from interextra.data.collection import Passages, write_passages
 from interextra.data.load import open_collection
 from interextra.data.medquad import with_truth
+from interextra.overlap.near import words_in_order
 from interextra.own.audit import NEAR, Side, audit
 from interextra.stats.tests import wilson
 from interextra.world import generate
@@ -82,14 +83,17 @@ def of_world(seed: int) -> Source:
 
 
 def of_medquad(spec: str) -> Source:
-    """Return the training queries of MedQuAD; the topics are the concepts of the disease."""
+    """Return the training queries of MedQuAD; the topics are the disease's concepts and its name.
+
+    A few diseases have two entries without a common concept, whose names differ in hyphens, in
+    case or in the order of words only: the name is a set of words.
+    """
     collection = open_collection(spec)
     queries = with_truth(collection.queries("train"))
     queries = queries.drop_duplicates("text")
-    topics = [
-        {focus.lower(), *concepts}
-        for focus, concepts in zip(queries["focus"], queries["entities"], strict=True)
-    ]
+    names = [" ".join(sorted(words_in_order(focus))) for focus in queries["focus"]]
+    pairs = zip(names, queries["entities"], strict=True)
+    topics = [{name, *concepts} for name, concepts in pairs]
     answered = _with_answers(queries.assign(topics=topics), collection.qrels("train"))
     doc_ids = collection.passages.doc_ids.to_pylist()
     texts = collection.passages.texts(slice(None))
