@@ -327,7 +327,8 @@ def main(n_unleaked: int, medquad: str) -> None:
         table = precisions(found)
         print(f"\n{half}: seeds {seeds}; precision")
         print(table.to_string(index=False, float_format="%.3f"))
-        print(f"lowest share of words with precision {WANTED:g} or more: {chosen(table):g}")
+        if seeds is CHOOSING:
+            print(f"lowest share of words with precision {WANTED:g} or more: {chosen(table):g}")
         by_default = found[found["near"] == NEAR].replace({"kind": {"": "none"}})
         print(with_intervals(by_default).to_string(index=False, float_format="%.3f"))
 
