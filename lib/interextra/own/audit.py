@@ -519,12 +519,14 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
     answers = test_qrels[test_qrels["relevance"] >= 1]
-    taught = _relevant(train.qrels)
+    # of the many passages of training, whose names may be texts, only these can be shared
+    is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
+    taught = _relevant(train.qrels[is_answer])
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
     counts = {}
     levels = sorted(answers["relevance"].unique()) or [1]
-    for row in label_overlap(renamed, train.qrels, levels).itertuples():
+    for row in label_overlap(renamed, taught, levels).itertuples():
         level = row.relevance_threshold
         what = f"shares {row.min_shared} or more passages of relevance {level} or more"
         counts[what] = row.n_overlapping
@@ -532,12 +534,11 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         counts[SHARED_COPY] = _n_shared_as_copies(answers, taught)
     if train.passages is not None:
         counts |= _held_counts(answers, taught, train)
-    n_shared = shared_passages(renamed, train.qrels, [1])[1]
-    is_shared = taught["doc_id"].isin(answers["doc_id"])
+    n_shared = shared_passages(renamed, taught, [1])[1]
     return _Overlap(
         counts,
         n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
-        train_ids=set(taught["query_id"][is_shared]),
+        train_ids=set(taught["query_id"]),
     )
 
 
