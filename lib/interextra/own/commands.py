@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from interextra.data.runs import RunFile
+    from interextra.own.audit import Audit
     from interextra.own.regimes import Report
     from interextra.own.seen import Given
     from interextra.own.split_folder import SplitFolder
 
+DISPLAYED = ["test_query", "train_query", "words", "order", "cosine"]
 REPORTED = [
     "queries",
     "measure",
@@ -52,32 +54,75 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
-    query_ids = test.queries["query_id"]
-    sentences = cleaning.conclusion(query_ids, found.test_queries, values, args.measure)
+    sentences = [cleaning.answer(found), *cleaning.conclusion(found, values, args.measure)]
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    nearest = ["test_query", "train_query", "words", "cosine"]
-    pairs = found.pairs[nearest].head(5)
-    if len(found.near):
-        near = ["test_query", "train_query", "words", "order"]
-        pairs = found.near.drop_duplicates("test_query_id")[near].head(5)
-    lines = [
-        found.shares.to_string(index=False, float_format="%.1f"),
-        f"{found.compared}\nBy the names of the data sets, as MTEB's flag has it: {by_name}.\n",
-        "The most similar pairs:",
-        pairs.to_string(index=False, float_format="%.2f", max_colwidth=50),
-        "",
-        *sentences,
-    ]
     paths = auditing.write(found, out)
-    if args.clean:
+    is_clean = len(found.seen) < found.n_test
+    if args.clean and is_clean:
         paths += cleaning.write_clean(test, found.test_queries, Path(args.clean))
     if args.json:
-        shares = found.shares.to_dict("records")
-        told = {"shares": shares, "compared": found.compared, "by_name": by_name}
-        told["conclusion"] = sentences
-        _print_json(told, paths)
+        _print_json(_audit_records(found, by_name, sentences), paths)
     else:
+        answer, *conclusion = sentences
+        lines = [answer, "", *_audit_lines(found, by_name, args.encoder), *conclusion]
         _print_lines(lines, paths)
+    if args.clean and not is_clean:
+        raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
+
+
+def _audit_records(found: "Audit", by_name: str, sentences: list[str]) -> dict[str, Any]:
+    """Return what an audit says to a program."""
+    return {
+        "answer": sentences[0],
+        "n_test": found.n_test,
+        "n_seen": len(found.seen),
+        "shares": found.shares.to_dict("records"),
+        "compared": found.compared,
+        "exposed": found.exposed,
+        "by_name": by_name,
+        "conclusion": sentences[1:],
+    }
+
+
+def _audit_lines(found: "Audit", by_name: str, encoder: str) -> list[str]:
+    """Return what is printed of an audit between its answer and its conclusion."""
+    lines = [
+        found.shares.to_string(index=False, float_format="%.1f"),
+        found.compared,
+        f"By the names of the data sets, as MTEB's flag has it: {by_name}.",
+    ]
+    if found.exposed:
+        lines.append(found.exposed)
+    return [*lines, "", *_most_similar(found, encoder)]
+
+
+def _most_similar(found: "Audit", encoder: str) -> list[str]:
+    """Return the most similar pairs: near-duplicates with and without a common answer apart.
+
+    Where there are none, those of the nearest training queries.
+    """
+    near = found.near.sort_values(["words", "order"], ascending=False, kind="stable")
+    if near.empty:
+        return _pairs(f"No near-duplicates. The nearest training queries by {encoder}", found.pairs)
+    if "shares_answer" not in near:
+        return _pairs("Near-duplicates", near)
+    sharing = near[near["shares_answer"]]
+    others = near[~near["test_query_id"].isin(sharing["test_query_id"])]
+    return [
+        *_pairs("Near-duplicates that share an answer", sharing),
+        *_pairs("Near-duplicates that share no answer", others),
+    ]
+
+
+def _pairs(title: str, pairs: "pd.DataFrame") -> list[str]:
+    """Return a title and the first pairs, one of each test query; nothing for no pairs."""
+    if pairs.empty:
+        return []
+    of_queries = pairs.drop_duplicates("test_query_id")
+    columns = pairs.columns.intersection(DISPLAYED, sort=False)
+    first = of_queries[columns].head(5)
+    table = first.to_string(index=False, float_format="%.2f", max_colwidth=50)
+    return [f"{title} ({len(of_queries):,} test queries, the first {len(first)}):", table, ""]
 
 
 def split(store: Store, args: Namespace) -> None:
