@@ -10,6 +10,7 @@ import pytest
 import interextra as ix
 from interextra.cli import main
 from interextra.own import finished as own
+from interextra.own import finished_sentences as words
 from interextra.own.audit import Side
 from interextra.own.run_files import run_of_hits
 from interextra.stats.effects import effects
@@ -111,18 +112,18 @@ def test_exposure_is_found_and_copies_stand_apart():
     runs = systems(1, gap=0.0, gain=1.5)
     found = compared(runs)
     counts = found.queries["queries"].value_counts()
-    assert counts[own.COPIES] == 12 and found.queries["is_exact"].sum() == 12
-    assert abs(counts[own.NEAR_HALF] - counts[own.FAR_HALF]) <= 1
-    halves = found.queries[found.queries["queries"] != own.COPIES]
-    is_near = halves["queries"] == own.NEAR_HALF
+    assert counts[words.COPIES] == 12 and found.queries["is_exact"].sum() == 12
+    assert abs(counts[words.NEAR_HALF] - counts[own.FAR_HALF]) <= 1
+    halves = found.queries[found.queries["queries"] != words.COPIES]
+    is_near = halves["queries"] == words.NEAR_HALF
     planted = halves["query_id"].str[1:].astype(int) % 2 == 0
     assert (is_near == planted).mean() > 0.95
     first = found.differences.iloc[0]
     assert first["rival"] == "control" and first["is_control"]
-    lead = halves["model"] - halves["control"]
+    lead = halves["nDCG@10 model"] - halves["nDCG@10 control"]
     assert first["near"] == pytest.approx(lead[is_near].mean())
     assert first["difference"] == pytest.approx(lead[is_near].mean() - lead[~is_near].mean())
-    assert first["low"] > 0 and first["p_value"] < 0.01 and first["verdict"] == own.LARGER
+    assert first["low"] > 0 and first["p_value"] < 0.01 and first["verdict"] == words.LARGER
     assert found.sentences[0].startswith("The lead of model over control in nDCG@10 is larger")
     assert "part of it may be interpolation" in found.sentences[0]
     assert found.sentences[-1].startswith("What cannot be said")
@@ -138,7 +139,7 @@ def test_difficulty_alone_shows_nothing():
         found = compared(runs, n_boot=100).differences
         of_model = found[found["system"] == "model"].set_index("rival")
         plain.append(of_model.loc["BM25", "low"] > 0)
-        shown += of_model["verdict"].eq(own.LARGER).tolist()
+        shown += of_model["verdict"].eq(words.LARGER).tolist()
     assert sum(plain) >= 8 and sum(shown) <= 3
 
 
@@ -146,11 +147,11 @@ def test_the_limits_of_other_difficulty_are_those_of_weighted_rivals():
     """By brute force: the model minus half, once and twice the rival."""
     found = compared(systems(3, gap=0.5, gain=0.5), control="")
     row = found.differences.set_index("rival").loc["BM25"]
-    halves = found.queries[found.queries["queries"] != own.COPIES]
-    tidy = halves.assign(measure="m", is_near=halves["queries"] == own.NEAR_HALF)
+    halves = found.queries[found.queries["queries"] != words.COPIES]
+    tidy = halves.assign(measure="m", is_near=halves["queries"] == words.NEAR_HALF)
     ends = []
     for weight in (0.5, 1, 2):
-        values = tidy.assign(value=tidy["model"] - weight * tidy["BM25"])
+        values = tidy.assign(value=tidy["nDCG@10 model"] - weight * tidy["nDCG@10 BM25"])
         means = effects(values, ["measure", "is_near"], seed=1, n_boot=400)
         [contrast] = means.contrast("is_near", [(True, False)]).itertuples()
         ends += [contrast.low, contrast.high]
@@ -163,22 +164,22 @@ def test_each_verdict_has_its_sentence():
     row |= {"high": 0.15, "lowest": 0.02, "highest": 0.2, "own_near": 0.5, "is_control": False}
     row |= {"detects": 0.07, "rival_difference": 0.03}
     cases = {
-        own.LARGER: {},
-        own.SMALLER: {"difference": -0.1, "low": -0.15, "high": -0.05, "lowest": -0.2}
+        words.LARGER: {},
+        words.SMALLER: {"difference": -0.1, "low": -0.15, "high": -0.05, "lowest": -0.2}
         | {"highest": -0.01},
-        own.DIFFICULTY: {"lowest": -0.01},
-        own.NO_DIFFERENCE: {"difference": 0.0, "low": -0.01, "high": 0.01, "lowest": -0.02}
+        words.DIFFICULTY: {"lowest": -0.01},
+        words.NO_DIFFERENCE: {"difference": 0.0, "low": -0.01, "high": 0.01, "lowest": -0.02}
         | {"highest": 0.02},
-        own.UNDECIDED: {"difference": 0.0, "low": -0.1, "high": 0.1, "lowest": -0.2},
+        words.UNDECIDED: {"difference": 0.0, "low": -0.1, "high": 0.1, "lowest": -0.2},
     }
-    words = ["is larger on near", "is smaller on near", "half to twice", "above 2.0 points"]
-    words.append("7.0 points would be found")
-    for (verdict, change), part in zip(cases.items(), words, strict=True):
-        [told] = pd.DataFrame([row | change]).itertuples()
-        assert own._verdict(told, margin=0.05) == verdict
-        assert part in own._answer(with_verdict(told, verdict))
+    parts = ["is larger on near", "is smaller on near", "half to twice", "above 2.0 points"]
+    parts.append("7.0 points would be found")
+    for (verdict, change), part in zip(cases.items(), parts, strict=True):
+        [told] = pd.DataFrame([row | change]).itertuples(index=False)
+        assert words.verdict(told, margin=0.05) == verdict
+        assert part in words._answer(with_verdict(told, verdict))
     [told] = pd.DataFrame([row | {"lowest": -0.5, "is_control": True}]).itertuples()
-    assert own._verdict(told, margin=0.05) == own.LARGER
+    assert words.verdict(told, margin=0.05) == words.LARGER
 
 
 def with_verdict(row, verdict):
@@ -200,7 +201,7 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(InputError, match="no copies of training"):
         own.finished(test, test, model, rivals)
     other = run_of_hits({query_id: {"elsewhere": 1.0} for query_id in test.queries["query_id"]})
-    with pytest.raises(InputError, match="other: nothing relevant for any of 240"):
+    with pytest.raises(InputError, match="nothing relevant for any of 240"):
         own.finished(train, test, {"other": other}, rivals)
     with pytest.raises(InputError, match="lower is better"):
         own.finished(train, test, model, rivals, measure="ASL@10")
@@ -240,17 +241,17 @@ def test_the_command_writes_and_prints_what_the_function_finds(files, capsys):
     assert table["rival"].tolist() == ["control", "BM25", "BM25"]
     assert np.allclose(table["difference"], expected.differences["difference"], atol=1e-5)
     page = Path("found/finished.html").read_text()
-    assert "<svg" in page and expected.sentences[0] in page and own.COPIES in page
+    assert "<svg" in page and expected.sentences[0] in page and words.COPIES in page
     assert len(pd.read_csv("found/queries.csv")) == 240
     assert main([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["sentences"] == expected.sentences and len(told["files"]) == 4
     assert {row["verdict"] for row in told["differences"]} <= {
-        own.LARGER,
-        own.SMALLER,
-        own.NO_DIFFERENCE,
-        own.DIFFICULTY,
-        own.UNDECIDED,
+        words.LARGER,
+        words.SMALLER,
+        words.NO_DIFFERENCE,
+        words.DIFFICULTY,
+        words.UNDECIDED,
     }
     again = [*asked, "--rivals", "found/model.run"]
     Path("found/model.run").write_text(Path("model.run").read_text())

@@ -5,7 +5,7 @@ far from them, a difference in differences. Taught in notebooks/12_your_own_retr
 """
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,19 @@ from interextra.own import regimes
 from interextra.own.audit import NEAR, TEXT, Side
 from interextra.own.clean import values_of_system
 from interextra.own.distance import TF_IDF, nearest_of
+from interextra.own.finished_sentences import (
+    ALL,
+    COPIES,
+    FAR_HALF,
+    GROUPS,
+    LOSS,
+    NEAR_HALF,
+    Systems,
+    ends,
+    limits,
+    sentences,
+    verdict,
+)
 from interextra.own.run_files import read_run
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects, shown
@@ -27,19 +40,10 @@ from interextra.stats.formatting import with_interval
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, offenders, write_text
 
-ALL, NEAR_HALF, FAR_HALF = regimes.GROUPS
-COPIES = "exact and near-duplicates"
-GROUPS = (*regimes.GROUPS, COPIES)
 FAR_MINUS_NEAR = (False, True)  # values of is_near
 NEAR_MINUS_FAR = (True, False)
-LOSS = 0.11  # share that training without near queries costs (Zhan et al., Table 6)
 # how much more than on a rival difficulty may act on a model that is of another kind
 SENSITIVITIES = (0.5, 2.0)
-LARGER = "larger on near queries"
-SMALLER = "smaller on near queries"
-NO_DIFFERENCE = "no difference"
-DIFFICULTY = "undecided: difficulty"
-UNDECIDED = "undecided"
 UNSHOWN = ["measure", "needed", "own_near", "is_control"]  # on the page
 LEGEND = (
     "A lead is the value of a system minus that of a rival on the same queries; difference: its "
@@ -49,27 +53,6 @@ LEGEND = (
     "training queries are in neither. If difficulty acts otherwise: the interval where it acts on "
     "the system half to twice as much as on the rival."
 )
-
-
-class Systems(NamedTuple):
-    """The names of the systems that are compared."""
-
-    models: list[str]  # finished ones
-    rivals: list[str]
-    control: str = ""  # the rival of the models' kind; "": none is
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return whose lead over which rival is compared: of each model, and of the control.
-
-        Leads over the control stand first.
-        """
-        others = [name for name in self.rivals if name != self.control]
-        rivals = [self.control, *others] if self.control else others
-        pairs = [(model, rival) for model in self.models for rival in rivals]
-        if self.control:
-            pairs += [(self.control, rival) for rival in others]
-        return pairs
 
 
 class Finished(NamedTuple):
@@ -211,35 +194,26 @@ def finished(
     if control and control not in rivals:
         raise InputError(f"control {control}: is none of the rivals ({offenders(rivals)})")
     every_run = {**runs, **rivals}
-    qrels = _qrels(test)
-    values = [_measured(run, qrels, measure, name) for name, run in every_run.items()]
+    values = _values(test, every_run, measure)
     if not rivals:
-        values.append(_bm25(test, measure))
-    names = [str(of_system.name) for of_system in values]
-    systems = Systems(names[: len(runs)], names[len(runs) :], control)
-    by_system = pd.concat(values, axis=1)
-
-    is_measured = test.queries["query_id"].isin(by_system.index)
+        values = values.join(_bm25(test, measure))
+    rival_names = [name for name in values if name not in runs]
+    systems = Systems(list(runs), rival_names, control)
+    is_measured = test.queries["query_id"].isin(values.index)
     queries = _grouped(train.queries, test.queries[is_measured], encoder, near)
     _refuse_few(queries)
-    tidy = by_system.rename_axis("query_id").reset_index()
-    tidy = tidy.melt("query_id", var_name="system").assign(measure=measure)
     bootstrap: dict[str, Any] = {"seed": seed, "n_boot": n_boot}
-    groups = _means(tidy, queries, systems, bootstrap)
-    differences = _differences(tidy, queries, systems, bootstrap)
-    differences["verdict"] = [_verdict(row, margin) for row in differences.itertuples()]
-    remarks = [_without_hits(run, by_system.index, name) for name, run in every_run.items()]
+    groups, differences = _tables(values, queries, systems, measure, bootstrap)
+    differences["verdict"] = [verdict(row, margin) for row in differences.itertuples()]
+    remarks = [_without_hits(run, values.index, name) for name, run in every_run.items()]
     return Finished(
         groups=groups,
         differences=differences,
-        queries=queries.merge(by_system, left_on="query_id", right_index=True),
+        queries=queries.join(values.add_prefix(f"{measure} "), on="query_id"),
         sentences=[
-            *_answers(differences, systems.control),
-            _of_copies(queries, groups, systems),
-            _of_distance(queries, encoder),
-            *_of_power(differences, queries),
+            *sentences(differences, groups, queries, systems, encoder),
             *filter(None, remarks),
-            _limits(systems),
+            limits(systems),
         ],
     )
 
@@ -262,26 +236,24 @@ def read_runs(paths: Sequence[str]) -> dict[str, RunFile]:
     return {name: read_run(Path(path)) for name, path in zip(names, paths, strict=True)}
 
 
-def _qrels(test: Side) -> pd.DataFrame:
-    """Return the judgements of the test queries."""
+def _values(test: Side, runs: Mapping[str, RunFile], measure: str) -> pd.DataFrame:
+    """Return the value of each judged test query, by query_id, in a column a system."""
     if test.qrels is None or test.known_by == TEXT:
         raise InputError(
             f"{test.name}: the test queries need judgements by doc_id; "
             "give SPEC@SPLIT or QUERIES.tsv,QRELS"
         )
     is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
-    return test.qrels[is_asked]
-
-
-def _measured(run: RunFile, qrels: pd.DataFrame, measure: str, name: str) -> pd.Series:
-    """Return the values of a run by query_id, named as its system."""
-    values = per_query(run, qrels, [measure])[measure]
-    if not values.any():
+    qrels = test.qrels[is_asked]
+    columns = {name: per_query(run, qrels, [measure])[measure] for name, run in runs.items()}
+    values = pd.DataFrame(columns).rename_axis("query_id")
+    blank = [name for name in values if not values[name].any()]
+    if blank:
         raise InputError(
-            f"{name}: nothing relevant for any of {len(values)} test queries; search them, and "
-            "name passages as the qrels do"
+            f"{offenders(blank)}: nothing relevant for any of {len(values)} test queries; search "
+            "them, and name passages as the qrels do"
         )
-    return values.rename(name)
+    return values
 
 
 def _bm25(test: Side, measure: str) -> pd.Series:
@@ -347,33 +319,41 @@ def _refuse_few(queries: pd.DataFrame) -> None:
         )
 
 
-def _means(
+def _tables(
     values: pd.DataFrame,
     queries: pd.DataFrame,
     systems: Systems,
+    measure: str,
     bootstrap: dict[str, Any],
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the tables `groups` and `differences` of `Finished`, the latter without verdicts."""
+    tidy = values.reset_index().melt("query_id", var_name="system").assign(measure=measure)
+    tidy = tidy.merge(queries[["query_id", "queries"]], on="query_id")
+    groups = _means(tidy, systems, bootstrap)
+    compared = tidy[tidy["queries"] != COPIES]
+    differences = _differences(compared, systems, bootstrap)
+    return groups, differences
+
+
+def _means(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, Any]) -> pd.DataFrame:
     """Return the mean of each system, and of its leads, on each of GROUPS."""
     names = [*systems.models, *systems.rivals, *map(" minus ".join, systems.pairs)]
-    leads = with_leads(values, systems.rivals)
-    leads = leads[leads["system"].isin(names)]
-    in_groups = leads.merge(queries[["query_id", "queries"]], on="query_id")
-    every_group = pd.concat([in_groups.assign(queries=ALL), in_groups])
-    means = effects(every_group, ["queries", "system", "measure"], **bootstrap)
-    columns = ["queries", "system", "measure", "mean", "low", "high", "n_queries"]
+    every_group = pd.concat([values.assign(queries=ALL), values])
+    parts = []
+    for group in GROUPS:
+        of_group = every_group[every_group["queries"] == group]
+        leads = with_leads(of_group, systems.rivals)
+        parts.append(leads[leads["system"].isin(names)].assign(queries=group))
+    means = effects(pd.concat(parts), ["queries", "system", "measure"], **bootstrap)
     rank = {name: number for number, name in enumerate([*GROUPS, *names])}
-    return pd.DataFrame(means)[columns].sort_values(
+    table = pd.DataFrame(means).sort_values(
         ["queries", "system"], key=lambda column: column.map(rank), ignore_index=True
     )
+    return table[["queries", "system", "measure", "mean", "low", "high", "n_queries"]]
 
 
-def _differences(
-    values: pd.DataFrame,
-    queries: pd.DataFrame,
-    systems: Systems,
-    bootstrap: dict[str, Any],
-) -> pd.DataFrame:
-    """Return near minus far of each lead.
+def _differences(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, Any]) -> pd.DataFrame:
+    """Return near minus far of each lead, of values of both halves.
 
     Returns
     -------
@@ -384,24 +364,39 @@ def _differences(
         minus far of the rival itself), own_near (what the system has on near queries), is_control
         (whether the rival is).
     """
-    compared = queries[queries["queries"] != COPIES]
-    halves = compared[["query_id"]].assign(is_near=compared["queries"] == NEAR_HALF)
-    tables = []
-    for weight in (1, *SENSITIVITIES):
-        leads = with_leads(values, systems.rivals, weight).merge(halves, on="query_id")
-        means = effects(leads, ["system", "measure", "is_near"], **bootstrap)
-        tables.append(near_and_far(means, LOSS, NEAR_MINUS_FAR).set_index("system"))
+    tables = [
+        _near_minus_far(values, systems.rivals, weight, bootstrap) for weight in (1, *SENSITIVITIES)
+    ]
     table = tables[0]
-    names = [" minus ".join(pair) for pair in systems.pairs]
     labels = pd.DataFrame(systems.pairs, columns=["system", "rival"])
+    names = labels["system"] + " minus " + labels["rival"]
     leads = table.loc[names].reset_index(drop=True)
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
-    leads["lowest"] = np.min([each.loc[names, "low"] for each in tables], axis=0)
-    leads["highest"] = np.max([each.loc[names, "high"] for each in tables], axis=0)
+    lows = [each.loc[names, "low"] for each in tables]
+    highs = [each.loc[names, "high"] for each in tables]
+    leads["lowest"] = np.min(lows, axis=0)
+    leads["highest"] = np.max(highs, axis=0)
     leads["rival_difference"] = table.loc[labels["rival"], "difference"].to_numpy()
     leads["own_near"] = table.loc[labels["system"], "near"].to_numpy()
     leads["is_control"] = labels["rival"] == systems.control
     return labels.join(pd.DataFrame(leads).drop(columns=DRAWS))
+
+
+def _near_minus_far(
+    values: pd.DataFrame,
+    rivals: Sequence[str],
+    weight: float,
+    bootstrap: dict[str, Any],
+) -> Effects:
+    """Return `near_and_far` of the systems and of their leads, by the name of either.
+
+    A lead is over the rival times the weight.
+    """
+    half_of = values.drop_duplicates("query_id").set_index("query_id")["queries"]
+    leads = with_leads(values, rivals, weight)
+    is_near = leads["query_id"].map(half_of) == NEAR_HALF
+    means = effects(leads.assign(is_near=is_near), ["system", "measure", "is_near"], **bootstrap)
+    return near_and_far(means, LOSS, NEAR_MINUS_FAR).set_index("system")
 
 
 def _p_value(draws: np.ndarray) -> float:
@@ -411,127 +406,6 @@ def _p_value(draws: np.ndarray) -> float:
     n_beyond = min((draws <= 0).sum(), (draws >= 0).sum())
     share = (n_beyond + 1) / (len(draws) + 1)
     return float(min(1.0, 2 * share))
-
-
-def _verdict(row: Any, margin: float) -> str:
-    """Return what a row of `_differences` shows; `margin` as in `finished`."""
-    low, high = row.lowest, row.highest
-    if row.is_control:
-        low, high = row.low, row.high
-    if low > 0:
-        return LARGER
-    if high < 0:
-        return SMALLER
-    if max(-low, high) <= margin * row.own_near:
-        return NO_DIFFERENCE
-    if row.low > 0 or row.high < 0:
-        return DIFFICULTY
-    return UNDECIDED
-
-
-def _answers(differences: pd.DataFrame, control: str) -> Iterator[str]:
-    """Yield the sentences of each lead; the first words answer."""
-    for row in differences.itertuples():
-        if row.system == control:
-            yield (
-                f"For comparison, the lead of the control {control} over {row.rival} differs by "
-                f"{_points(row.difference, row.low, row.high)} between near and far queries."
-            )
-        else:
-            yield _answer(row)
-
-
-def _answer(row: Any) -> str:
-    """Return the sentence of the lead of a model."""
-    lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
-    points = _points(row.difference, row.low, row.high)
-    of_both = f"near minus far {points}"
-    side = "larger" if row.difference > 0 else "smaller"
-    if row.verdict == LARGER:
-        return f"T{lead[1:]} is larger on near queries: {points}: part of it may be interpolation."
-    if row.verdict == SMALLER:
-        return f"T{lead[1:]} is smaller on near queries: {points}: no sign of interpolation."
-    if row.verdict == NO_DIFFERENCE:
-        bound = 100 * max(-row.lowest, row.highest)
-        if row.is_control:
-            bound = 100 * max(-row.low, row.high)
-        return f"No difference above {bound:.1f} points: {lead}, {of_both}."
-    if row.verdict == DIFFICULTY:
-        ends = f"{100 * row.lowest:+.1f} to {100 * row.highest:+.1f}"
-        return (
-            f"Undecided: {lead} is {side} on near queries, {points}. But {row.rival} itself "
-            f"differs by {100 * row.rival_difference:+.1f} points there: if difficulty acts on "
-            f"{row.system} half to twice as much, the interval is {ends}."
-        )
-    return (
-        f"Undecided: {lead} is not shown to differ, {of_both}; "
-        f"{100 * row.detects:.1f} points would be found with 80 % power."
-    )
-
-
-def _points(value: float, low: float, high: float) -> str:
-    """Return a difference with its interval, in points."""
-    if np.isnan(low):
-        return f"{100 * value:+.1f} points (no interval)"
-    return f"{100 * value:+.1f} points (95 % CI {100 * low:+.1f} to {100 * high:+.1f})"
-
-
-def _of_copies(queries: pd.DataFrame, groups: pd.DataFrame, systems: Systems) -> str:
-    """Return the sentence of the copies and near-duplicates of training queries."""
-    n_copies = (queries["queries"] == COPIES).sum()
-    if not n_copies:
-        return "No test query is a copy or a near-duplicate of a training query."
-    n_exact = queries["is_exact"].sum()
-    model, rival = systems.pairs[0]
-    is_lead = (groups["queries"] == COPIES) & (groups["system"] == f"{model} minus {rival}")
-    [lead] = groups[is_lead].itertuples()
-    return (
-        f"{n_copies:,} of {len(queries):,} test queries are near-duplicates of training queries, "
-        f"{n_exact:,} of them copies; they are in neither half. There the lead of {model} over "
-        f"{rival} is {_points(lead.mean, lead.low, lead.high)}."
-    )
-
-
-def _of_distance(queries: pd.DataFrame, encoder: str) -> str:
-    """Return the sentence of how near both halves are."""
-    cosine = queries.groupby("queries")["cosine"].mean()
-    n_queries = queries["queries"].value_counts()
-    return (
-        f"Near are {n_queries[NEAR_HALF]:,} queries with a mean cosine of {cosine[NEAR_HALF]:.2f} "
-        f"to the nearest training query by {encoder}, far {n_queries[FAR_HALF]:,} with "
-        f"{cosine[FAR_HALF]:.2f}."
-    )
-
-
-def _of_power(differences: pd.DataFrame, queries: pd.DataFrame) -> Iterator[str]:
-    """Yield a warning where the first lead has too few queries to find LOSS."""
-    n_compared = (queries["queries"] != COPIES).sum()
-    first = differences.iloc[0]
-    if not first["needed"] > n_compared:
-        return
-    share = first["detects"] / first["own_near"]
-    yield (
-        f"Few queries: {n_compared:,} find {100 * first['detects']:.1f} points with 80 % power, "
-        f"{share:.0%} of what {first['system']} has on near queries. The {LOSS:.0%} that training "
-        f"without near queries costs (Zhan et al.) would need {first['needed']:,}."
-    )
-
-
-def _limits(systems: Systems) -> str:
-    """Return the sentence of what cannot be said."""
-    limits = (
-        "What cannot be said: that the training queries are the cause. Near queries may be easier "
-        "for models of this kind, whatever they were trained on"
-    )
-    if systems.control:
-        return (
-            f"{limits}: for that stands {systems.control}, if it differs from the model in its "
-            "training queries alone and has seen none near to the test queries."
-        )
-    return (
-        f"{limits}. A rival of the same kind that has not seen the training queries tells that: "
-        "give it as control."
-    )
 
 
 def write(folder: Path, found: Finished) -> Finished:
@@ -560,9 +434,8 @@ def printed(found: Finished) -> str:
 def page(found: Finished) -> str:
     """Return what was found as one HTML page."""
     differences = with_interval(found.differences, "difference", "points")
-    differences["if difficulty acts otherwise"] = differences[["lowest", "highest"]].apply(
-        lambda ends: f"{100 * ends['lowest']:+.1f} to {100 * ends['highest']:+.1f}", axis=1
-    )
+    lowest_and_highest = zip(differences["lowest"], differences["highest"], strict=True)
+    differences["if difficulty acts otherwise"] = [ends(*pair) for pair in lowest_and_highest]
     groups = with_interval(found.groups, "mean", "")
     by_group = groups.pivot(index="system", columns="queries", values="mean")
     order = groups["system"].unique()
