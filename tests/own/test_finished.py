@@ -193,7 +193,7 @@ def test_the_command_writes_and_prints_what_the_function_finds(files, capsys):
     assert table["rival"].tolist() == ["control", "BM25", "BM25"]
     assert np.allclose(table["difference"], expected.differences["difference"], atol=1e-5)
     page = Path("found/finished.html").read_text()
-    assert "<svg" in page and expected.sentences[0] in page and words.COPIES in page
+    assert "<svg" in page and expected.sentences[0] in page and f"{words.COPIES} (12)" in page
     assert len(pd.read_csv("found/queries.csv")) == 240
     assert main([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

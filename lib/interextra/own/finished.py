@@ -44,7 +44,7 @@ FAR_MINUS_NEAR = (False, True)  # values of is_near
 NEAR_MINUS_FAR = (True, False)
 # how much more than on a rival difficulty may act on a model that is of another kind
 SENSITIVITIES = (0.5, 2.0)
-UNSHOWN = ["measure", "needed", "own_near", "is_control"]  # on the page
+TITLE = "What does the lead of a finished model owe to near training queries?"
 LEGEND = (
     "A lead is the value of a system minus that of a rival on the same queries; difference: its "
     "mean on the near half minus that on the far half. Intervals are of 95 %, over queries; p of "
@@ -433,23 +433,43 @@ def printed(found: Finished) -> str:
 
 def page(found: Finished) -> str:
     """Return what was found as one HTML page."""
-    differences = with_interval(found.differences, "difference", "points")
-    lowest_and_highest = zip(differences["lowest"], differences["highest"], strict=True)
-    differences["if difficulty acts otherwise"] = [ends(*pair) for pair in lowest_and_highest]
-    groups = with_interval(found.groups, "mean", "")
-    by_group = groups.pivot(index="system", columns="queries", values="mean")
-    order = groups["system"].unique()
-    present = [group for group in GROUPS if group in by_group]
-    by_group = by_group.loc[order, present].reset_index()
     body = [
+        f"<h1>{TITLE}</h1>",
         *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
         _picture(found.differences),
-        shown(differences.drop(columns=[*UNSHOWN, "lowest", "highest"])).to_html(),
+        shown(_leads_in_words(found.differences)).to_html(),
         f"<p>{LEGEND}</p>",
-        "<h2>Means and leads</h2>",
-        shown(by_group).to_html(),
+        "<h2>Means and leads, with their intervals</h2>",
+        shown(_groups_in_words(found.groups)).to_html(),
     ]
-    return regimes.document("What does a finished model owe to near training queries?", body)
+    return regimes.document(TITLE, body)
+
+
+def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of differences for the page."""
+    table = with_interval(differences, "difference", "points")
+    lowest_and_highest = zip(table["lowest"], table["highest"], strict=True)
+    table["if difficulty acts otherwise"] = [ends(*pair) for pair in lowest_and_highest]
+    for name in ("detects", "rival_difference"):
+        table[name] = (100 * table[name]).map("{:+.1f} points".format)
+    table["detects"] = table["detects"].str.removeprefix("+")
+    names = {"difference": "near minus far", "rival_difference": "rival, near minus far"}
+    columns = ["system", "rival", "near", "far", "difference", "p_value", "detects"]
+    columns += ["rival_difference", "if difficulty acts otherwise", "verdict"]
+    return table[columns].rename(columns=names)
+
+
+def _groups_in_words(groups: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of means for the page: a row a system or lead, a column a group."""
+    cells = []
+    for row in groups.itertuples():
+        group = f"{row.queries} ({row.n_queries:,})"
+        mean = f"{row.mean:.3f} [{row.low:.3f}, {row.high:.3f}]"
+        cells.append((row.system, group, mean))
+    table = pd.DataFrame(cells, columns=["system", "group", "mean"])
+    systems, columns = table["system"].unique(), table["group"].unique()
+    by_group = table.pivot(index="system", columns="group", values="mean")
+    return by_group.loc[systems, columns].reset_index()
 
 
 def _picture(differences: pd.DataFrame) -> str:
