@@ -207,7 +207,7 @@ def test_the_command_writes_and_prints_what_the_function_finds(files, capsys):
     }
     again = [*asked, "--rivals", "found/model.run"]
     Path("found/model.run").write_text(Path("model.run").read_text())
-    assert main(again) == 2 and "files of one name" in capsys.readouterr().err
+    assert main(again) == 2 and "another file has the name model" in capsys.readouterr().err
 
 
 def test_it_stands_at_the_front_door():

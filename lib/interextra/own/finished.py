@@ -190,14 +190,13 @@ def finished(
     """
     check([measure])
     regimes.refuse_first(measure)
-    rivals = rivals or {}
-    if control and control not in rivals:
-        raise InputError(f"control {control}: is none of the rivals ({offenders(rivals)})")
-    every_run = {**runs, **rivals}
+    every_run = {**runs, **(rivals or {})}
     values = _values(test, every_run, measure)
     if not rivals:
         values = values.join(_bm25(test, measure))
     rival_names = [name for name in values if name not in runs]
+    if control and control not in rival_names:
+        raise InputError(f"control {control}: is none of the rivals ({offenders(rival_names)})")
     systems = Systems(list(runs), rival_names, control)
     is_measured = test.queries["query_id"].isin(values.index)
     queries = _grouped(train.queries, test.queries[is_measured], encoder, near)
@@ -226,14 +225,15 @@ def read_runs(paths: Sequence[str]) -> dict[str, RunFile]:
     InputError
         A run cannot be read, or two files have one name.
     """
-    names = [Path(path.removesuffix(".gz")).stem for path in paths]
-    repeated = [path for path, name in zip(paths, names, strict=True) if names.count(name) > 1]
-    if repeated:
-        raise InputError(
-            f"--runs, --rivals: files of one name: {offenders(repeated)}; rename one, as they name "
-            "the systems"
-        )
-    return {name: read_run(Path(path)) for name, path in zip(names, paths, strict=True)}
+    runs: dict[str, RunFile] = {}
+    for path in paths:
+        name = Path(path.removesuffix(".gz")).stem
+        if name in runs:
+            raise InputError(
+                f"{path}: another file has the name {name}, too, which names its system; rename one"
+            )
+        runs[name] = read_run(Path(path))
+    return runs
 
 
 def _values(test: Side, runs: Mapping[str, RunFile], measure: str) -> pd.DataFrame:
@@ -364,20 +364,19 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, An
         minus far of the rival itself), own_near (what the system has on near queries), is_control
         (whether the rival is).
     """
-    tables = [
-        _near_minus_far(values, systems.rivals, weight, bootstrap) for weight in (1, *SENSITIVITIES)
-    ]
-    table = tables[0]
+    plain = _near_minus_far(values, systems.rivals, 1, bootstrap)
     labels = pd.DataFrame(systems.pairs, columns=["system", "rival"])
     names = labels["system"] + " minus " + labels["rival"]
-    leads = table.loc[names].reset_index(drop=True)
+    leads = plain.loc[names].reset_index(drop=True)
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
-    lows = [each.loc[names, "low"] for each in tables]
-    highs = [each.loc[names, "high"] for each in tables]
-    leads["lowest"] = np.min(lows, axis=0)
-    leads["highest"] = np.max(highs, axis=0)
-    leads["rival_difference"] = table.loc[labels["rival"], "difference"].to_numpy()
-    leads["own_near"] = table.loc[labels["system"], "near"].to_numpy()
+    leads["lowest"] = leads["low"]
+    leads["highest"] = leads["high"]
+    for weight in SENSITIVITIES:
+        weighted = _near_minus_far(values, systems.rivals, weight, bootstrap).loc[names]
+        leads["lowest"] = np.minimum(leads["lowest"], weighted["low"].to_numpy())
+        leads["highest"] = np.maximum(leads["highest"], weighted["high"].to_numpy())
+    leads["rival_difference"] = plain.loc[labels["rival"], "difference"].to_numpy()
+    leads["own_near"] = plain.loc[labels["system"], "near"].to_numpy()
     leads["is_control"] = labels["rival"] == systems.control
     return labels.join(pd.DataFrame(leads).drop(columns=DRAWS))
 

@@ -13,6 +13,7 @@ GROUPS = (*regimes.GROUPS, COPIES)
 LOSS = 0.11  # share that training without near queries costs (Zhan et al., Table 6)
 LARGER = "larger on near queries"
 SMALLER = "smaller on near queries"
+MEANINGS = {LARGER: "part of it may be interpolation", SMALLER: "no sign of interpolation"}
 NO_DIFFERENCE = "no difference"
 DIFFICULTY = "undecided: difficulty"
 UNDECIDED = "undecided"
@@ -87,10 +88,8 @@ def _answer(row: Any) -> str:
     lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
     points = _points(row.difference, row.low, row.high)
     detects = f"{100 * row.detects:.1f} points would be found with 80 % power"
-    if row.verdict == LARGER:
-        return f"T{lead[1:]} is larger on near queries: {points}: part of it may be interpolation."
-    if row.verdict == SMALLER:
-        return f"T{lead[1:]} is smaller on near queries: {points}: no sign of interpolation."
+    if row.verdict in MEANINGS:
+        return f"T{lead[1:]} is {row.verdict}: {points}: {MEANINGS[row.verdict]}."
     if row.verdict == NO_DIFFERENCE:
         low, high = _judged_ends(row)
         bound = 100 * max(-low, high)
