@@ -36,10 +36,11 @@ from interextra.own.finished_sentences import (
 from interextra.own.run_files import read_run
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects, shown
-from interextra.stats.formatting import with_interval
+from interextra.stats.formatting import with_interval, with_unit
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, offenders, write_text
 
+Bootstrap = dict[str, Any]  # seed and n_boot, of `effects`
 FAR_MINUS_NEAR = (False, True)  # values of is_near
 NEAR_MINUS_FAR = (True, False)
 # how much more than on a rival difficulty may act on a model that is of another kind
@@ -126,14 +127,17 @@ def near_and_far(means: Effects, loss: float, pair: tuple[bool, bool] = FAR_MINU
     error = contrasts.drawn().std(axis=1)
     contrasts["detects"] = detectable(contrasts["low"], contrasts["high"], error)
     columns = [*key, "difference", "low", "high", "detects", DRAWS]
+    differences = pd.DataFrame(contrasts)[columns]
     sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean")
-    sides = sides.rename(columns={True: "near", False: "far"}).reset_index()
-    table = sides.merge(pd.DataFrame(contrasts)[columns], on=key)
+    sides = sides.rename(columns={True: "near", False: "far"})
+    table = sides.reset_index().merge(differences, on=key)
     share = ratio(table["detects"], loss * _own_near(table))
     n_queries = means["n_queries"].max()
     needed = np.ceil(2 * n_queries * share**2)
     draws = table.pop(DRAWS)
-    return Effects(table.assign(needed=pd.array(needed, dtype="Int64"), **{DRAWS: draws}))
+    table["needed"] = pd.array(needed, dtype="Int64")
+    table[DRAWS] = draws
+    return Effects(table)
 
 
 def _own_near(table: pd.DataFrame) -> pd.Series:
@@ -194,27 +198,36 @@ def finished(
     values = _values(test, every_run, measure)
     if not rivals:
         values = values.join(_bm25(test, measure))
-    rival_names = [name for name in values if name not in runs]
-    if control and control not in rival_names:
-        raise InputError(f"control {control}: is none of the rivals ({offenders(rival_names)})")
-    systems = Systems(list(runs), rival_names, control)
+    systems = _systems(values, runs, control)
     is_measured = test.queries["query_id"].isin(values.index)
     queries = _grouped(train.queries, test.queries[is_measured], encoder, near)
     _refuse_few(queries)
-    bootstrap: dict[str, Any] = {"seed": seed, "n_boot": n_boot}
-    groups, differences = _tables(values, queries, systems, measure, bootstrap)
-    differences["verdict"] = [verdict(row, margin) for row in differences.itertuples()]
-    remarks = [_without_hits(run, values.index, name) for name, run in every_run.items()]
+    bootstrap = {"seed": seed, "n_boot": n_boot}
+    tidy = _tidy(values, queries, measure)
+    is_compared = tidy["queries"] != COPIES
+    groups = _means(tidy, systems, bootstrap)
+    differences = _differences(tidy[is_compared], systems, bootstrap)
+    rows = differences.itertuples()
+    differences["verdict"] = [verdict(row, margin) for row in rows]
+    told = sentences(differences, groups, queries, systems, encoder)
+    for name, run in every_run.items():
+        told += _without_hits(run, values.index, name)
+    by_system = values.add_prefix(f"{measure} ")
     return Finished(
         groups=groups,
         differences=differences,
-        queries=queries.join(values.add_prefix(f"{measure} "), on="query_id"),
-        sentences=[
-            *sentences(differences, groups, queries, systems, encoder),
-            *filter(None, remarks),
-            limits(systems),
-        ],
+        queries=queries.join(by_system, on="query_id"),
+        sentences=[*told, limits(systems)],
     )
+
+
+def _systems(values: pd.DataFrame, runs: Mapping[str, RunFile], control: str) -> Systems:
+    """Return which systems, the columns of the values, are models, and which are rivals."""
+    rivals = [name for name in values if name not in runs]
+    if control and control not in rivals:
+        known = offenders(rivals)
+        raise InputError(f"control {control}: is none of the rivals ({known}); name one of them")
+    return Systems(list(runs), rivals, control)
 
 
 def read_runs(paths: Sequence[str]) -> dict[str, RunFile]:
@@ -245,7 +258,9 @@ def _values(test: Side, runs: Mapping[str, RunFile], measure: str) -> pd.DataFra
         )
     is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
     qrels = test.qrels[is_asked]
-    columns = {name: per_query(run, qrels, [measure])[measure] for name, run in runs.items()}
+    columns = {}
+    for name, run in runs.items():
+        columns[name] = per_query(run, qrels, [measure])[measure]
     values = pd.DataFrame(columns).rename_axis("query_id")
     blank = [name for name in values if not values[name].any()]
     if blank:
@@ -267,17 +282,18 @@ def _bm25(test: Side, measure: str) -> pd.Series:
     return values
 
 
-def _without_hits(run: RunFile, judged: pd.Index, name: str) -> str:
-    """Return the sentence that says that a run has no hit for some of the judged queries."""
-    counts = zip(run.query_ids, np.diff(run.offsets), strict=True)
-    with_hits = [query_id for query_id, n_hits in counts if n_hits]
+def _without_hits(run: RunFile, judged: pd.Index, name: str) -> list[str]:
+    """Return the sentence that a run has no hit for some of the judged queries, or none."""
+    n_hits = np.diff(run.offsets)
+    with_hits = pd.Index(run.query_ids)[n_hits > 0]
     missing = judged.difference(with_hits).tolist()
     if not missing:
-        return ""
-    return (
-        f"{name}: {len(missing)} of {len(judged)} test queries without a hit "
+        return []
+    n_missing = len(missing)
+    return [
+        f"{name}: {n_missing} of {len(judged)} test queries without a hit "
         f"({offenders(missing)}): counted as rankings without a passage."
-    )
+    ]
 
 
 def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float) -> pd.DataFrame:
@@ -290,23 +306,21 @@ def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float)
         query), train_query (the nearest one), cosine.
     """
     pairs = near_pairs(train["text"], test["text"], near)
-    is_same = (pairs["words"] == 1) | (pairs["order"] == 1)
-    rows = np.arange(len(test))
-    is_copy = np.isin(rows, pairs["test"])
-    cosines, nearest = nearest_of(encoder, train["text"].tolist(), test["text"].tolist())
-    rank = pd.Series(cosines[~is_copy]).rank(method="first")
-    groups = np.full(len(test), COPIES, object)
-    groups[~is_copy] = np.where(rank > len(rank) / 2, NEAR_HALF, FAR_HALF)
-    return pd.DataFrame(
-        {
-            "query_id": test["query_id"].to_numpy(),
-            "query": test["text"].to_numpy(),
-            "queries": groups,
-            "is_exact": np.isin(rows, pairs["test"][is_same]),
-            "train_query": train["text"].to_numpy()[nearest],
-            "cosine": cosines,
-        }
-    )
+    exact_pairs = pairs[pairs[["words", "order"]].eq(1).any(axis=1)]
+    train_texts = train["text"].tolist()
+    test_texts = test["text"].tolist()
+    cosines, nearest = nearest_of(encoder, train_texts, test_texts)
+    table = test[["query_id", "text"]].rename(columns={"text": "query"})
+    table = table.reset_index(drop=True)
+    is_copy = table.index.isin(pairs["test"])
+    rank = pd.Series(cosines)[~is_copy].rank(method="first")
+    is_near = rank > len(rank) / 2
+    table["queries"] = is_near.map({True: NEAR_HALF, False: FAR_HALF})
+    table.loc[is_copy, "queries"] = COPIES
+    table["is_exact"] = table.index.isin(exact_pairs["test"])
+    table["train_query"] = [train_texts[row] for row in nearest]
+    table["cosine"] = cosines
+    return table
 
 
 def _refuse_few(queries: pd.DataFrame) -> None:
@@ -319,40 +333,30 @@ def _refuse_few(queries: pd.DataFrame) -> None:
         )
 
 
-def _tables(
-    values: pd.DataFrame,
-    queries: pd.DataFrame,
-    systems: Systems,
-    measure: str,
-    bootstrap: dict[str, Any],
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the tables `groups` and `differences` of `Finished`, the latter without verdicts."""
-    tidy = values.reset_index().melt("query_id", var_name="system").assign(measure=measure)
-    tidy = tidy.merge(queries[["query_id", "queries"]], on="query_id")
-    groups = _means(tidy, systems, bootstrap)
-    compared = tidy[tidy["queries"] != COPIES]
-    differences = _differences(compared, systems, bootstrap)
-    return groups, differences
+def _tidy(values: pd.DataFrame, queries: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return system, measure, query_id, queries (the group), value of a column a system."""
+    group_of = queries.set_index("query_id")["queries"]
+    tidy = values.reset_index().melt("query_id", var_name="system")
+    tidy["measure"] = measure
+    tidy["queries"] = tidy["query_id"].map(group_of)
+    return tidy
 
 
-def _means(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, Any]) -> pd.DataFrame:
+def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return the mean of each system, and of its leads, on each of GROUPS."""
-    names = [*systems.models, *systems.rivals, *map(" minus ".join, systems.pairs)]
-    every_group = pd.concat([values.assign(queries=ALL), values])
     parts = []
     for group in GROUPS:
-        of_group = every_group[every_group["queries"] == group]
-        leads = with_leads(of_group, systems.rivals)
-        parts.append(leads[leads["system"].isin(names)].assign(queries=group))
-    means = effects(pd.concat(parts), ["queries", "system", "measure"], **bootstrap)
-    rank = {name: number for number, name in enumerate([*GROUPS, *names])}
-    table = pd.DataFrame(means).sort_values(
-        ["queries", "system"], key=lambda column: column.map(rank), ignore_index=True
-    )
-    return table[["queries", "system", "measure", "mean", "low", "high", "n_queries"]]
+        of_group = values[(values["queries"] == group) | (group == ALL)]
+        if len(of_group):
+            leads = with_leads(of_group, systems.rivals).set_index("system")
+            in_order = leads.loc[systems.with_leads].reset_index()
+            parts.append(in_order.assign(queries=group))
+    labels = ["queries", "system", "measure"]
+    means = effects(pd.concat(parts), labels, **bootstrap)
+    return pd.DataFrame(means)[[*labels, "mean", "low", "high", "n_queries"]]
 
 
-def _differences(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, Any]) -> pd.DataFrame:
+def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return near minus far of each lead, of values of both halves.
 
     Returns
@@ -367,34 +371,35 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: dict[str, An
     plain = _near_minus_far(values, systems.rivals, 1, bootstrap)
     labels = pd.DataFrame(systems.pairs, columns=["system", "rival"])
     names = labels["system"] + " minus " + labels["rival"]
-    leads = plain.loc[names].reset_index(drop=True)
+    leads = plain.loc[names]
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
     leads["lowest"] = leads["low"]
     leads["highest"] = leads["high"]
     for weight in SENSITIVITIES:
         weighted = _near_minus_far(values, systems.rivals, weight, bootstrap).loc[names]
-        leads["lowest"] = np.minimum(leads["lowest"], weighted["low"].to_numpy())
-        leads["highest"] = np.maximum(leads["highest"], weighted["high"].to_numpy())
-    leads["rival_difference"] = plain.loc[labels["rival"], "difference"].to_numpy()
-    leads["own_near"] = plain.loc[labels["system"], "near"].to_numpy()
-    leads["is_control"] = labels["rival"] == systems.control
-    return labels.join(pd.DataFrame(leads).drop(columns=DRAWS))
+        leads["lowest"] = np.minimum(leads["lowest"], weighted["low"])
+        leads["highest"] = np.maximum(leads["highest"], weighted["high"])
+    labels["rival_difference"] = labels["rival"].map(plain["difference"])
+    labels["own_near"] = labels["system"].map(plain["near"])
+    labels["is_control"] = labels["rival"] == systems.control
+    table = pd.DataFrame(leads).drop(columns=DRAWS)
+    return labels.join(table.reset_index(drop=True))
 
 
 def _near_minus_far(
     values: pd.DataFrame,
     rivals: Sequence[str],
     weight: float,
-    bootstrap: dict[str, Any],
+    bootstrap: Bootstrap,
 ) -> Effects:
     """Return `near_and_far` of the systems and of their leads, by the name of either.
 
     A lead is over the rival times the weight.
     """
-    half_of = values.drop_duplicates("query_id").set_index("query_id")["queries"]
+    near = values[values["queries"] == NEAR_HALF]
     leads = with_leads(values, rivals, weight)
-    is_near = leads["query_id"].map(half_of) == NEAR_HALF
-    means = effects(leads.assign(is_near=is_near), ["system", "measure", "is_near"], **bootstrap)
+    leads["is_near"] = leads["query_id"].isin(near["query_id"])
+    means = effects(leads, ["system", "measure", "is_near"], **bootstrap)
     return near_and_far(means, LOSS, NEAR_MINUS_FAR).set_index("system")
 
 
@@ -402,7 +407,9 @@ def _p_value(draws: np.ndarray) -> float:
     """Return the two-sided p-value of no effect, of draws float[n_boot]; NaN if none varies."""
     if not varies(draws):
         return float("nan")
-    n_beyond = min((draws <= 0).sum(), (draws >= 0).sum())
+    n_below = (draws <= 0).sum()
+    n_above = (draws >= 0).sum()
+    n_beyond = min(n_below, n_above)
     share = (n_beyond + 1) / (len(draws) + 1)
     return float(min(1.0, 2 * share))
 
@@ -417,7 +424,8 @@ def write(folder: Path, found: Finished) -> Finished:
     files = []
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
-        files.append(write_text(folder / f"{name}.csv", text))
+        path = write_text(folder / f"{name}.csv", text)
+        files.append(path)
     files.append(write_text(folder / "finished.html", page(found)))
     return found._replace(files=files)
 
@@ -425,7 +433,8 @@ def write(folder: Path, found: Finished) -> Finished:
 def printed(found: Finished) -> str:
     """Return the tables as text."""
     columns = ["system", "rival", "near", "far", "difference", "low", "high", "p_value", "detects"]
-    tables = [found.groups.drop(columns="measure"), found.differences[columns]]
+    groups = found.groups.drop(columns="measure")
+    tables = (groups, found.differences[columns])
     texts = [table.to_string(index=False, float_format="%.3f") for table in tables]
     return "\n\n".join(texts)
 
@@ -449,26 +458,24 @@ def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
     table = with_interval(differences, "difference", "points")
     lowest_and_highest = zip(table["lowest"], table["highest"], strict=True)
     table["if difficulty acts otherwise"] = [ends(*pair) for pair in lowest_and_highest]
-    for name in ("detects", "rival_difference"):
-        table[name] = (100 * table[name]).map("{:+.1f} points".format)
-    table["detects"] = table["detects"].str.removeprefix("+")
-    names = {"difference": "near minus far", "rival_difference": "rival, near minus far"}
+    table["detects"] = [with_unit(value, "points")[1:] for value in table["detects"]]
+    of_rivals = [with_unit(value, "points") for value in table["rival_difference"]]
+    table["rival, near minus far"] = of_rivals
     columns = ["system", "rival", "near", "far", "difference", "p_value", "detects"]
-    columns += ["rival_difference", "if difficulty acts otherwise", "verdict"]
-    return table[columns].rename(columns=names)
+    columns += ["rival, near minus far", "if difficulty acts otherwise", "verdict"]
+    return table[columns].rename(columns={"difference": "near minus far"})
 
 
 def _groups_in_words(groups: pd.DataFrame) -> pd.DataFrame:
     """Return the table of means for the page: a row a system or lead, a column a group."""
-    cells = []
-    for row in groups.itertuples():
-        group = f"{row.queries} ({row.n_queries:,})"
-        mean = f"{row.mean:.3f} [{row.low:.3f}, {row.high:.3f}]"
-        cells.append((row.system, group, mean))
-    table = pd.DataFrame(cells, columns=["system", "group", "mean"])
-    systems, columns = table["system"].unique(), table["group"].unique()
+    numbers = groups[["mean", "low", "high"]].map("{:.3f}".format)
+    mean = numbers["mean"] + " [" + numbers["low"] + ", " + numbers["high"] + "]"
+    n_queries = groups["n_queries"].map("{:,}".format)
+    table = groups[["system"]].assign(mean=mean)
+    table["group"] = groups["queries"] + " (" + n_queries + ")"
     by_group = table.pivot(index="system", columns="group", values="mean")
-    return by_group.loc[systems, columns].reset_index()
+    in_order = by_group.loc[table["system"].unique(), table["group"].unique()]
+    return in_order.reset_index()
 
 
 def _picture(differences: pd.DataFrame) -> str:
@@ -477,4 +484,5 @@ def _picture(differences: pd.DataFrame) -> str:
     lead = differences["system"] + " minus " + differences["rival"]
     points = 100 * differences[["difference", "low", "high"]]
     label = "lead on near minus far queries, points"
-    return regimes.as_svg(figures.forest(points.assign(lead=lead), "lead", "difference", label))
+    figure = figures.forest(points.assign(lead=lead), "lead", "difference", label)
+    return regimes.as_svg(figure)

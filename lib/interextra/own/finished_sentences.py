@@ -39,6 +39,12 @@ class Systems(NamedTuple):
             pairs += [(self.control, rival) for rival in others]
         return pairs
 
+    @property
+    def with_leads(self) -> list[str]:
+        """Return the names of all systems, and of the leads of `pairs`."""
+        leads = [" minus ".join(pair) for pair in self.pairs]
+        return [*self.models, *self.rivals, *leads]
+
 
 def sentences(
     differences: pd.DataFrame,
@@ -56,8 +62,10 @@ def sentences(
             told.append(_answer(row))
     told.append(_of_copies(queries, groups, systems))
     told.append(_of_distance(queries, encoder))
-    if _is_weak(differences, queries):
-        told.append(_of_power(differences, queries))
+    first = differences.iloc[0]
+    n_compared = (queries["queries"] != COPIES).sum()
+    if pd.notna(first["needed"]) and first["needed"] > n_compared:
+        told.append(_of_power(first, n_compared))
     return told
 
 
@@ -87,22 +95,33 @@ def _answer(row: Any) -> str:
     """Return the sentence of the lead of a model."""
     lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
     points = _points(row.difference, row.low, row.high)
-    detects = f"{100 * row.detects:.1f} points would be found with 80 % power"
     if row.verdict in MEANINGS:
-        return f"T{lead[1:]} is {row.verdict}: {points}: {MEANINGS[row.verdict]}."
+        meaning = MEANINGS[row.verdict]
+        return f"{_capital(lead)} is {row.verdict}: {points}: {meaning}."
     if row.verdict == NO_DIFFERENCE:
         low, high = _judged_ends(row)
-        bound = 100 * max(-low, high)
-        return f"No difference above {bound:.1f} points: {lead}, near minus far {points}."
+        bound = _times_100(max(-low, high))
+        return f"No difference above {bound} points: {lead}, near minus far {points}."
     if row.verdict == UNDECIDED:
+        detects = f"{_times_100(row.detects)} points would be found with 80 % power"
         return f"Undecided: {lead} is not shown to differ, near minus far {points}; {detects}."
-    side = "larger" if row.difference > 0 else "smaller"
+    side = LARGER if row.difference > 0 else SMALLER
+    rival = f"{row.rival} itself: {100 * row.rival_difference:+.1f} points near minus far"
+    interval = ends(row.lowest, row.highest)
     return (
-        f"Undecided: {lead} is {side} on near queries, {points}, if difficulty acts on both alike. "
-        f"If it acts on {row.system} half to twice as much, the interval is "
-        f"{ends(row.lowest, row.highest)} ({row.rival} itself: {100 * row.rival_difference:+.1f} "
-        "points near minus far)."
+        f"Undecided: {lead} is {side}, {points}, if difficulty acts on both alike. "
+        f"If it acts on {row.system} half to twice as much, the interval is {interval} ({rival})."
     )
+
+
+def _capital(text: str) -> str:
+    """Return a text that begins with a capital."""
+    return text[0].upper() + text[1:]
+
+
+def _times_100(value: float) -> str:
+    """Return a value in points, without a sign."""
+    return f"{100 * value:.1f}"
 
 
 def _judged_ends(row: Any) -> tuple[float, float]:
@@ -120,12 +139,15 @@ def ends(low: float, high: float) -> str:
     >>> ends(-0.25, 0.5)
     '-25.0 to +50.0'
     """
-    return f"{100 * low:+.1f} to {100 * high:+.1f}"
+    first, last = 100 * low, 100 * high
+    return f"{first:+.1f} to {last:+.1f}"
 
 
 def _points(value: float, low: float, high: float) -> str:
     """Return a difference with its interval, in points."""
-    interval = "no interval" if np.isnan(low) else f"95 % CI {ends(low, high)}"
+    interval = f"95 % CI {ends(low, high)}"
+    if np.isnan(low):
+        interval = "no interval"
     return f"{100 * value:+.1f} points ({interval})"
 
 
@@ -134,45 +156,41 @@ def _of_copies(queries: pd.DataFrame, groups: pd.DataFrame, systems: Systems) ->
     n_copies = (queries["queries"] == COPIES).sum()
     if not n_copies:
         return "No test query is a copy or a near-duplicate of a training query."
+    n_queries = len(queries)
     n_exact = queries["is_exact"].sum()
     model, rival = systems.pairs[0]
-    is_lead = (groups["queries"] == COPIES) & (groups["system"] == f"{model} minus {rival}")
-    [lead] = groups[is_lead].itertuples()
+    of_copies = groups[groups["queries"] == COPIES].set_index("system")
+    lead = of_copies.loc[f"{model} minus {rival}"]
+    points = _points(lead["mean"], lead["low"], lead["high"])
     return (
-        f"{n_copies:,} of {len(queries):,} test queries are near-duplicates of training queries, "
-        f"{n_exact:,} of them copies; they are in neither half. There the lead of {model} over "
-        f"{rival} is {_points(lead.mean, lead.low, lead.high)}."
+        f"{n_copies:,} of {n_queries:,} test queries are near-duplicates of training queries, "
+        f"{n_exact:,} of them copies; they are in neither half. "
+        f"There the lead of {model} over {rival} is {points}."
     )
 
 
 def _of_distance(queries: pd.DataFrame, encoder: str) -> str:
     """Return the sentence of how near both halves are."""
-    cosine = queries.groupby("queries")["cosine"].mean()
-    n_queries = queries["queries"].value_counts()
+    by_group = queries.groupby("queries")["cosine"].agg(["mean", "size"])
+    near = by_group.loc[NEAR_HALF]
+    far = by_group.loc[FAR_HALF]
     return (
-        f"Near are {n_queries[NEAR_HALF]:,} queries with a mean cosine of {cosine[NEAR_HALF]:.2f} "
-        f"to the nearest training query by {encoder}, far {n_queries[FAR_HALF]:,} with "
-        f"{cosine[FAR_HALF]:.2f}."
+        f"Near are {near['size']:,.0f} queries with a mean cosine of {near['mean']:.2f} to the "
+        f"nearest training query by {encoder}, "
+        f"far {far['size']:,.0f} with {far['mean']:.2f}."
     )
 
 
-def _is_weak(differences: pd.DataFrame, queries: pd.DataFrame) -> bool:
-    """Whether there are too few queries for the first lead to find LOSS."""
-    n_compared = (queries["queries"] != COPIES).sum()
-    needed = differences["needed"].iloc[0]
-    return not pd.isna(needed) and needed > n_compared
-
-
-def _of_power(differences: pd.DataFrame, queries: pd.DataFrame) -> str:
-    """Return the warning that there are few queries."""
-    n_compared = (queries["queries"] != COPIES).sum()
-    first = differences.iloc[0]
-    points = 100 * first["detects"]
+def _of_power(first: pd.Series, n_compared: int) -> str:
+    """Return the warning that there are too few queries for the first lead to find LOSS."""
+    points = _times_100(first["detects"])
     share = 100 * first["detects"] / first["own_near"]
+    loss = f"{100 * LOSS:.0f} %"
+    needed = first["needed"]
     return (
-        f"Few queries: {n_compared:,} find {points:.1f} points with 80 % power, {share:.0f} % of "
-        f"what {first['system']} has on near queries. The {100 * LOSS:.0f} % that training without "
-        f"near queries costs (Zhan et al.) would need {first['needed']:,}."
+        f"Few queries: {n_compared:,} find {points} points with 80 % power, "
+        f"{share:.0f} % of what {first['system']} has on near queries. "
+        f"The {loss} that training without near queries costs (Zhan et al.) would need {needed:,}."
     )
 
 
