@@ -45,6 +45,24 @@ FAR_MINUS_NEAR = (False, True)  # values of is_near
 NEAR_MINUS_FAR = (True, False)
 # how much more than on a rival difficulty may act on a model that is of another kind
 SENSITIVITIES = (0.5, 2.0)
+DIFFERENCES = {  # column → what it is
+    "system": "whose lead it is",
+    "rival": "over whom",
+    "measure": "of the values",
+    "near": "the mean lead on the near half",
+    "far": "on the far half",
+    "difference": "near minus far, the difference in differences",
+    "low": "of its 95 % interval",
+    "high": "the same",
+    "p_value": "two-sided",
+    "detects": "the smallest difference found with 80 % power",
+    "needed": "queries that would find a difference of LOSS",
+    "lowest": "low if difficulty acts on the system by one of SENSITIVITIES, or as on the rival",
+    "highest": "the same of high",
+    "rival_difference": "near minus far of the rival itself",
+    "own_near": "mean of the system itself on the near half",
+    "is_control": "whether the rival is the control",
+}
 TITLE = "What does the lead of a finished model owe to near training queries?"
 LEGEND = (
     "A lead is the value of a system minus that of a rival on the same queries; difference: its "
@@ -61,7 +79,7 @@ class Finished(NamedTuple):
 
     # queries (of GROUPS), system, measure, mean, low, high, n_queries; "A minus B" is a lead
     groups: pd.DataFrame
-    # a lead a row, see `_differences`, and its verdict
+    # a lead a row: DIFFERENCES, and verdict
     differences: pd.DataFrame
     # query_id, query, queries (its group), is_exact, train_query (the nearest one), cosine, and
     # the value of each system in a column of its name
@@ -357,17 +375,7 @@ def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.D
 
 
 def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.DataFrame:
-    """Return near minus far of each lead, of values of both halves.
-
-    Returns
-    -------
-    DataFrame
-        system, rival, measure, far, near (the lead), difference, low, high, p_value, detects,
-        needed (queries that find LOSS), lowest, highest (the ends of all intervals if difficulty
-        acts on the system by SENSITIVITIES of what it does on the rival), rival_difference (near
-        minus far of the rival itself), own_near (what the system has on near queries), is_control
-        (whether the rival is).
-    """
+    """Return the DIFFERENCES between both halves of each lead, of values on these halves."""
     plain = _near_minus_far(values, systems.rivals, 1, bootstrap)
     labels = pd.DataFrame(systems.pairs, columns=["system", "rival"])
     names = labels["system"] + " minus " + labels["rival"]
@@ -382,8 +390,8 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -
     labels["rival_difference"] = labels["rival"].map(plain["difference"])
     labels["own_near"] = labels["system"].map(plain["near"])
     labels["is_control"] = labels["rival"] == systems.control
-    table = pd.DataFrame(leads).drop(columns=DRAWS)
-    return labels.join(table.reset_index(drop=True))
+    table = pd.DataFrame(leads).reset_index(drop=True)
+    return labels.join(table)[list(DIFFERENCES)]
 
 
 def _near_minus_far(
