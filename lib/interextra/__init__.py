@@ -27,6 +27,7 @@ FRONT = {
     "answer": "site.answers:answer",
     "effects": "stats.effects:effects",
     "figures": "figures",
+    "finished": "own.finished:finished",
     "fit": "models.model:fit",
     "in_regimes": "splits.resttest:in_regimes",
     "leads": "claims.judgement:leads",

@@ -395,6 +395,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "audit": own.audit,
     "split": command_split,
     "regimes": command_regimes,
+    "finished": own.finished,
     "probe": command_probe,
 }
 

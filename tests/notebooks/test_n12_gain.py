@@ -78,44 +78,6 @@ def test_a_left_out_kind_is_measured_by_its_own_model():
     assert gain.in_conditions(values)["value"].tolist() == [1.0, 2.0]
 
 
-def of_halves(loss, n=400, easier=0.2):
-    """A model whose lead over BM25 falls by `loss` on far queries, which are easier for both."""
-    draw = np.random.default_rng(2)
-    is_near, shared = np.arange(n) % 2 == 0, 0.1 * draw.normal(size=n)
-    ids = np.arange(n).astype(str)
-    level = {"BM25": 0.4, "model": 0.6 - loss * ~is_near}
-    frames = []
-    for system, mean in level.items():
-        value = mean + easier * ~is_near + shared + 0.02 * draw.normal(size=n)
-        frames.append(
-            pd.DataFrame({"system": system, "measure": "RR@10", "query_id": ids, "value": value})
-        )
-    near = pd.DataFrame({"query_id": ids, "is_near": is_near})
-    return pd.concat(frames, ignore_index=True), near
-
-
-@pytest.mark.parametrize("loss", [0.0, 0.1])
-def test_the_difference_in_differences_takes_out_difficulty(loss):
-    values, near = of_halves(loss)
-    means = effects(
-        gain.minus(values, ["BM25"]).merge(near), ["system", "measure", "is_near"], n_boot=500
-    )
-    found = gain.near_and_far(means, loss=0.1).set_index("system")
-    assert (
-        found.loc["model", "difference"] == pytest.approx(0.2 - loss, abs=0.03)
-        and found.loc["model", "low"] > 0
-    )
-    lead = found.loc["model minus BM25"]
-    assert lead["low"] < -loss < lead["high"] and abs(lead["difference"] + loss) < 0.01
-    assert (
-        lead["detects"] < found.loc["model", "detects"]
-        and lead["needed"] < found.loc["model", "needed"]
-    )
-    assert lead["needed"] == np.ceil(
-        400 * (lead["detects"] / (0.1 * found.loc["model", "near"])) ** 2
-    )
-
-
 def test_published_runs_are_those_of_the_committed_values(root, tmp_path):
     values, near = gain.published_runs(
         root / "outputs" / "reference" / "small" / "11_pool_bias" / "values"

@@ -3,11 +3,9 @@
 And what near and far queries say of a model.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
 from pydantic import Field
 
@@ -35,7 +33,6 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
-from interextra.stats.tests import detectable
 from interextra.store import InputError
 
 BASE = "base"
@@ -249,65 +246,6 @@ def parts_of(means: Effects) -> pd.DataFrame:
     table[["share_low", "share_high"]] = [interval(draws) for draws in drawn_shares]
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
     return table[[*columns, "share", "share_low", "share_high"]]
-
-
-def minus(values: pd.DataFrame, rivals: Sequence[str]) -> pd.DataFrame:
-    """Return mean values a system, measure and query, and the leads of each system.
-
-    A lead, of the system `A minus B`, is its value less that of one of the rivals.
-    """
-    by = ["system", "measure", "query_id"]
-    means = values.groupby(by, sort=False, as_index=False)["value"].mean()
-    parts = [means]
-    for rival in rivals:
-        is_rival = means["system"] == rival
-        of_rival = means[is_rival].drop(columns="system")
-        others = means[~is_rival]
-        leads = others.merge(of_rival, on=["measure", "query_id"], suffixes=("", "_rival"))
-        leads["system"] += f" minus {rival}"
-        leads["value"] -= leads["value_rival"]
-        parts.append(leads.drop(columns="value_rival"))
-    return pd.concat(parts, ignore_index=True)
-
-
-def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
-    """Return far less near queries of each system, or of its lead.
-
-    Of a lead it is the difference in differences.
-
-    Parameters
-    ----------
-    means
-        Effects by system, measure, is_near.
-    loss
-        Share of a value that should be found.
-
-    Returns
-    -------
-    system, measure, far, near, difference, low, high, detects (with 80 % power), needed (queries
-    that find the loss)
-    """
-    key = ["system", "measure"]
-    contrasts = means.contrast("is_near", [(False, True)])
-    error = contrasts.drawn().std(axis=1)
-    detects = detectable(contrasts["low"], contrasts["high"], error)
-    columns = [*key, "difference", "low", "high"]
-    differences = pd.DataFrame(contrasts)[columns].assign(detects=detects)
-    sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean")
-    sides = sides.rename(columns={True: "near", False: "far"}).reset_index()
-    table = sides.merge(differences, on=key)
-    share = ratio(table["detects"], loss * _own_near(table))
-    n_queries = means["n_queries"].max()
-    needed = np.ceil(2 * n_queries * share**2)
-    return table.assign(needed=pd.array(needed, dtype="Int64"))
-
-
-def _own_near(table: pd.DataFrame) -> pd.Series:
-    """Return what the system itself has on near queries: of its lead, the loss is a share of it."""
-    near = table.set_index(["system", "measure"])["near"]
-    system = table["system"].str.split(" minus ").str[0]
-    own_key = pd.MultiIndex.from_arrays([system, table["measure"]])
-    return near.reindex(own_key)
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""The commands `audit`, `split`, `regimes`, `probe`, see notebook 12.
+"""The commands `audit`, `split`, `regimes`, `finished`, `probe`, see notebook 12.
 
 What they need is loaded when they run.
 """
@@ -201,6 +201,45 @@ def _given(store: Store, folder: "SplitFolder", args: Namespace) -> "Given":
     values = values_of_run(path, sampled, args.measures, args.skip_own)
     seen = has_seen(sampled, values, baseline, args.measures[0], args.seed, args.n_boot)
     return Given(values, seen)
+
+
+def finished(args: Namespace) -> None:
+    """Compare the leads of finished models on near and on far test queries; write and print it."""
+    from interextra.own import audit as auditing
+    from interextra.own import finished as comparing
+    from interextra.own.distance import refuse_other_encoder
+    from interextra.own.splitting import refuse_place
+
+    out = Path(args.out)
+    refuse_place(out)
+    refuse_other_encoder(args.encoder)
+    rival_paths = [args.control, *args.rivals] if args.control else args.rivals
+    every_run = comparing.read_runs([*args.runs, *rival_paths])
+    names = list(every_run)
+    models, rivals = names[: len(args.runs)], names[len(args.runs) :]
+    found = comparing.finished(
+        auditing.read(args.train, "train"),
+        auditing.read(args.test, "test"),
+        {name: every_run[name] for name in models},
+        {name: every_run[name] for name in rivals},
+        rivals[0] if args.control else "",
+        args.measure,
+        args.encoder,
+        args.near,
+        args.margin,
+        args.seed,
+        args.n_boot,
+    )
+    found = comparing.write(out, found)
+    if args.json:
+        told = {
+            "differences": _records(found.differences),
+            "groups": _records(found.groups),
+            "sentences": found.sentences,
+        }
+        _print_json(told, found.files)
+    else:
+        _print_lines([*found.sentences, "", comparing.printed(found)], found.files)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:

@@ -173,8 +173,36 @@ def refuse_other_encoder(name: str) -> None:
 
 def _encoded(encoder: str, compared: Compared) -> Cosines:
     """Return the cosines of the queries by an encoder."""
-    train_texts = compared.train["text"].tolist()
-    test_texts = compared.test["text"].tolist()
+    return _cosines(encoder, compared.train["text"].tolist(), compared.test["text"].tolist())
+
+
+def nearest_of(
+    encoder: str, train_texts: list[str], test_texts: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest training query of each test query, exactly.
+
+    Parameters
+    ----------
+    encoder : str
+        tf-idf, or one of `models.encoders`.
+
+    Returns
+    -------
+    cosines : float32[test queries]
+    rows : int[test queries]
+        Of the training queries; ties: the lower row.
+    """
+    cosines_of = _cosines(encoder, train_texts, test_texts)
+    cosines, rows = [], []
+    for block_rows in _blocks(np.arange(len(test_texts)), len(train_texts)):
+        block = cosines_of(block_rows)
+        cosines.append(block.max(axis=1))
+        rows.append(block.argmax(axis=1))
+    return np.concatenate(cosines), np.concatenate(rows)
+
+
+def _cosines(encoder: str, train_texts: list[str], test_texts: list[str]) -> Cosines:
+    """Return the cosines of texts by an encoder."""
     if encoder == TF_IDF:
         return _sparse_cosines(train_texts, test_texts)
     kind, option = encoder_of(encoder)

@@ -339,16 +339,25 @@ def page(found: Report) -> str:
         "<h2>Queries that lose most</h2>",
         shown(losers).to_html(),
     ]
-    title = "<title>Interpolation and extrapolation</title>"
-    head = f'<meta charset="utf-8">{title}<style>{STYLE}</style>'
+    return document("Interpolation and extrapolation", body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """Return an HTML page of parts in HTML."""
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
 
 
 def _picture(changes: pd.DataFrame) -> str:
-    """Return a forest of the changes as SVG, without the head of a file."""
+    """Return a forest of the changes as SVG."""
     figures.style()
     label = "← loss: change from interpolation to extrapolation"
     figure = figures.forest(changes, "queries", "change", label, panel="measure", percent=True)
+    return as_svg(figure)
+
+
+def as_svg(figure: figures.Drawing) -> str:
+    """Return a figure as SVG, without the head of a file."""
     picture = io.StringIO()
     figure.savefig(picture, format="svg", metadata={"Date": None})
     svg = picture.getvalue()

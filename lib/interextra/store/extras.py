@@ -1,7 +1,7 @@
 """What an installation without an extra lacks, said in one line.
 
-`pip install interextra` brings what `audit`, `split`, `regimes` and `evaluate` need, the extras of
-pyproject.toml what other commands need.
+`pip install interextra` brings what `audit`, `split`, `regimes`, `finished` and `evaluate` need,
+the extras of pyproject.toml what other commands need.
 """
 
 from importlib.util import find_spec
