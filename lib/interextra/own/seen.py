@@ -21,6 +21,9 @@ LEVEL = 0.01  # of the one-sided test
 POWER = 0.8
 FEW = 5  # queries of a kind that are compared by themselves; rarer kinds are one
 MANY_RELEVANT = 3  # relevant passages from which their number makes no other kind
+DIFFICULTIES = (-np.inf, 0.0, 0.5, np.inf)  # bounds of BM25's value: nothing found, little, much
+BY = ["difficulty", "kind"]
+ROUNDING = 1e-12  # of a difference of means
 VERDICT = "This checkpoint has seen these queries: no conclusion"
 NOT_TESTED = "Whether the model as given has seen the training queries is not tested"
 
@@ -51,7 +54,7 @@ class Seen(NamedTuple):
         numbers = (
             f"before fine-tuning, its lead over BM25 in {measure} differs by {points} between "
             f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "
-            "same kinds"
+            "same kinds, as hard for BM25"
         )
         if self.is_shown:
             return f"{VERDICT} ({numbers}; one-sided p = {self.p_value:.2g})."
@@ -80,9 +83,13 @@ def has_seen(
     """Test whether a model leads more on training queries than on held-out queries.
 
     Held-out queries are those of the gate, which train nothing. Each query is paired with itself in
-    the baseline. Queries are compared within their kind: the left-out kind of a shift, else the
-    question word, and the number of relevant passages; kinds count by their held-out queries. The
-    interval and the p-value are of the bootstrap over the queries of each kind.
+    the baseline. Of the queries of a side with the same answer one counts, as they are found
+    together. Queries are compared within their kind: the left-out kind of a shift, else the
+    question word, and the number of relevant passages; and among those that are as hard for the
+    baseline (DIFFICULTIES), since a model that finds little leads most where the baseline does not.
+    Kinds count by their held-out queries. The p-value is of a permutation test within the kinds,
+    which holds its level however few queries there are and however equal their leads; the interval
+    is of the bootstrap.
 
     Parameters
     ----------
@@ -93,27 +100,27 @@ def has_seen(
         be none.
     measure : str
         The measure that is compared.
+    seed, n_boot : int
+        Of the permutations and the bootstrap, and how many of each.
     """
     if isinstance(folder.split, Shift) and not folder.gate:
         return Seen(why_not="its held-out queries are of the training split; name a --gate-split")
-    leads = _leads(model, baseline, measure)
-    kinds = _kinds(folder)
-    is_training = leads.index.isin(folder.sampled_ids)
-    training = leads[is_training]
-    held_out = leads[leads.index.isin(folder.gate_ids)]
-    if training.empty:
-        return Seen(why_not="there is no run of the model as given on training.tsv")
-    if min(len(training), len(held_out)) < LEAST_QUERIES:
-        return Seen(why_not=f"fewer than {LEAST_QUERIES} training or held-out queries")
-    return _compared(training, held_out, kinds, seed, n_boot)
-
-
-def _leads(model: pd.DataFrame, baseline: pd.DataFrame, measure: str) -> pd.Series:
-    """Return the lead of the model on each query that both were measured on, by query_id."""
     is_asked = model["measure"] == measure
-    both = model[is_asked].merge(baseline, on=["query_id", "measure"])
-    leads = both["value_x"] - both["value_y"]
-    return leads.set_axis(both["query_id"])
+    both = model[is_asked].merge(baseline, on=["query_id", "measure"]).set_index("query_id")
+    is_relevant = folder.qrels["relevance"] >= 1
+    answers = folder.qrels[is_relevant].groupby("query_id")["doc_id"].min()
+    queries = pd.DataFrame(
+        {
+            "value": both["value_x"],
+            "baseline": both["value_y"],
+            "kind": _kinds(folder).reindex(both.index),
+            "answer": answers.reindex(both.index),
+            "is_training": both.index.isin(folder.sampled_ids),
+        }
+    )
+    is_held_out = queries.index.isin(folder.gate_ids)
+    has_answer = queries["answer"].notna()
+    return compared(queries[(queries["is_training"] | is_held_out) & has_answer], seed, n_boot)
 
 
 def _kinds(folder: SplitFolder) -> pd.Series:
@@ -142,6 +149,45 @@ def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
         return pd.Series("", queries.index)
 
 
+def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
+    """Compare the leads on both sides within each kind, and average over the kinds.
+
+    Parameters
+    ----------
+    queries : DataFrame
+        value, baseline, kind, answer, is_training; by query_id.
+    seed, n_boot : int
+        See `has_seen`.
+    """
+    queries = queries.sort_index().drop_duplicates(["is_training", "answer"])
+    kinds = _kinds_of(queries)
+    why_not = _why_not(queries, kinds)
+    if why_not:
+        return Seen(why_not=why_not)
+    n_training = sum(len(kind.training) for kind in kinds)
+    n_held_out = sum(len(kind.held_out) for kind in kinds)
+    weights = np.array([len(kind.held_out) for kind in kinds]) / n_held_out
+    difference = float(weights @ [kind.difference for kind in kinds])
+    resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
+    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
+    draws = stretched(weights @ resampled, difference, n_free)
+    if not varies(draws):
+        return Seen(why_not="all queries have the same lead")
+    low, high = interval(draws)
+    permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
+    n_above = (weights @ permuted >= difference - ROUNDING).sum()
+    z_values = stats.norm.ppf([1 - LEVEL, POWER])
+    return Seen(
+        difference=difference,
+        low=low,
+        high=high,
+        p_value=float((n_above + 1) / (n_boot + 1)),
+        detects=float(z_values.sum() * draws.std()),
+        n_training=n_training,
+        n_held_out=n_held_out,
+    )
+
+
 class _Kind(NamedTuple):
     """The leads on the queries of a kind."""
 
@@ -153,76 +199,60 @@ class _Kind(NamedTuple):
         """Return by how much the mean lead is higher on training queries."""
         return self.training.mean() - self.held_out.mean()
 
-    @property
-    def is_large(self) -> bool:
-        """Whether it can be compared by itself."""
-        smaller = min(len(self.training), len(self.held_out))
-        return smaller >= FEW
-
-    def drawn(self, seed: int, n_boot: int) -> np.ndarray:
+    def resampled(self, seed: int, n_boot: int) -> np.ndarray:
         """Return the difference on resamples of the queries: float[n_boot]."""
-        of_training = _drawn(self.training, seed, n_boot)
-        return of_training - _drawn(self.held_out, seed, n_boot)
+        of_training = _resampled(self.training, seed, n_boot)
+        return of_training - _resampled(self.held_out, seed, n_boot)
+
+    def permuted(self, seed: int, n_boot: int) -> np.ndarray:
+        """Return the difference if chance had said which queries train: float[n_boot]."""
+        both = pd.concat([self.training, self.held_out])
+        random = np.random.default_rng(seed_of(seed, both.index))
+        leads = np.tile(both.to_numpy(), (n_boot, 1))
+        random.permuted(leads, axis=1, out=leads)
+        training, held_out = np.split(leads, [len(self.training)], axis=1)
+        return training.mean(axis=1) - held_out.mean(axis=1)
 
 
-def _kinds_of(
-    training: pd.Series,
-    held_out: pd.Series,
-    kinds: pd.Series,
-) -> list[_Kind]:
-    """Return the leads by kind; kinds that are rare on one side are one, if it is large enough."""
-    of_training = dict(list(training.groupby(kinds[training.index].to_numpy())))
-    of_held_out = dict(list(held_out.groupby(kinds[held_out.index].to_numpy())))
-    none = training.head(0)
-    large, rare = [], []
-    for name in sorted(of_training.keys() | of_held_out.keys()):
-        kind = _Kind(of_training.get(name, none), of_held_out.get(name, none))
-        if kind.is_large:
-            large.append(kind)
-        else:
-            rare.append(kind)
-    if rare:
-        sides = zip(*rare, strict=True)
-        rest = _Kind(*map(pd.concat, sides))
-        large += [rest] if rest.is_large else []
-    return large
+def _why_not(queries: pd.DataFrame, kinds: list[_Kind]) -> str:
+    """Return why queries and their kinds cannot be compared, "" where they can."""
+    n_training = queries["is_training"].sum()
+    if not n_training:
+        return "there is no run of the model as given on training.tsv"
+    if min(n_training, len(queries) - n_training) < LEAST_QUERIES:
+        return f"fewer than {LEAST_QUERIES} training or held-out queries with different answers"
+    if not kinds:
+        return "training and held-out queries share no kind of question"
+    return ""
 
 
-def _compared(
-    training: pd.Series,
-    held_out: pd.Series,
-    kinds: pd.Series,
-    seed: int,
-    n_boot: int,
-) -> Seen:
-    """Compare the leads of both groups within each kind, and average over the kinds."""
-    groups = _kinds_of(training, held_out, kinds)
-    if not groups:
-        return Seen(why_not="training and held-out queries share no kind of question")
-    n_training = sum(len(kind.training) for kind in groups)
-    n_held_out = sum(len(kind.held_out) for kind in groups)
-    weights = np.array([len(kind.held_out) for kind in groups]) / n_held_out
-    difference = float(weights @ [kind.difference for kind in groups])
-    drawn = np.stack([kind.drawn(seed, n_boot) for kind in groups])
-    n_free = min(n_training, n_held_out) - len(groups)  # degrees of freedom of the smaller side
-    draws = stretched(weights @ drawn, difference, n_free)
-    if not varies(draws):
-        return Seen(why_not="all queries have the same lead")
-    low, high = interval(draws)
-    n_below = (draws <= 0).sum()
-    z_values = stats.norm.ppf([1 - LEVEL, POWER])
-    return Seen(
-        difference=difference,
-        low=low,
-        high=high,
-        p_value=float((n_below + 1) / (n_boot + 1)),
-        detects=float(z_values.sum() * draws.std()),
-        n_training=n_training,
-        n_held_out=n_held_out,
-    )
+def _kinds_of(queries: pd.DataFrame) -> list[_Kind]:
+    """Return the leads by kind and difficulty; rare kinds of a difficulty are one, if it is large.
+
+    A kind that is still rare, on one side, is left out.
+    """
+    leads = queries["value"] - queries["baseline"]
+    difficulty = pd.cut(queries["baseline"], DIFFICULTIES, labels=False)
+    queries = queries.assign(lead=leads, difficulty=difficulty)
+    is_rare = _is_rare(queries)
+    queries["kind"] = queries["kind"].mask(is_rare, "")
+    large = queries[~_is_rare(queries)]
+    kinds = []
+    for _, same in large.groupby(BY):
+        is_training = same["is_training"]
+        kinds.append(_Kind(same["lead"][is_training], same["lead"][~is_training]))
+    return kinds
 
 
-def _drawn(leads: pd.Series, seed: int, n_boot: int) -> np.ndarray:
+def _is_rare(queries: pd.DataFrame) -> pd.Series:
+    """Return whether each query is of a kind with fewer than FEW queries on one side."""
+    of_kind = queries.groupby(BY)["is_training"]
+    n_training = of_kind.transform("sum")
+    n_held_out = of_kind.transform("size") - n_training
+    return np.minimum(n_training, n_held_out) < FEW
+
+
+def _resampled(leads: pd.Series, seed: int, n_boot: int) -> np.ndarray:
     """Return the mean of leads on resamples of their queries: float[n_boot]."""
     units = np.arange(len(leads))
     own_seed = seed_of(seed, leads.index)
