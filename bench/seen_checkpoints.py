@@ -16,6 +16,7 @@ import argparse
 import csv
 import gzip
 import json
+import lzma
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +37,9 @@ PASSAGE_CHARACTERS = 900
 TOKENS = {"query": 48, "passage": 128}
 RATES = {"minilm": 5e-5, "tiny-base": 2e-3}
 REGIMES = ("interpolation", "extrapolation")
+WEIGHTS = "model.safetensors"
+PACKED = f"{WEIGHTS}.xz"
+NOT_NEEDED = (WEIGHTS, "README.md", "data_config.json", "vocab.txt")
 
 
 class Checkpoint(NamedTuple):
@@ -92,48 +96,51 @@ def after(start: Checkpoint, training: Checkpoint) -> str:
 
 def make(folder: Path, collection: Path) -> None:
     """Write the split, the lists of queries, the texts and the encoders; search with BM25."""
-    from interextra.own import splitting
     from interextra.store.folders import Store
 
-    spec = f"beir:{_collection(folder / 'collection', collection)}"
-    options = splitting.DEFAULTS | {
-        "size": SET_SIZE,
-        "encoder": "minilm",
-        "other_encoder": "tf-idf",
-        "gate_split": "dev",
-    }
     store = Store(folder / "cells")
+    spec = f"beir:{_collection(folder / 'collection', collection)}"
+    sets = _sets_of_split(folder, spec, store)
+    sampled = _open(folder).with_training_sample()
+    store.build(sampled.bm25)
+    data = sampled.split.pool.source.open()
+    out = folder / "train"
+    out.mkdir(exist_ok=True)
+    texts = [text[:PASSAGE_CHARACTERS] for text in data.passages.texts(slice(None))]
+    _write(out / "passages.tsv.gz", zip(data.passages.doc_ids.to_pylist(), texts, strict=True))
+    queries = pd.concat([data.queries(name) for name in ("train", "dev", "test", "apart")])
+    _write(out / "queries.tsv.gz", queries[["query_id", "text"]].to_numpy())
+    _write(out / "searched.tsv.gz", sampled.queries[["query_id"]].to_numpy())
+    _write_lists(out, data, sets)
+    _write_encoders(out, [*texts, *queries["text"]])
+    shutil.copy(__file__, out / "train.py")
+
+
+def _sets_of_split(folder: Path, spec: str, store: Any) -> dict[str, list[str]]:
+    """Write a ReSTrain split; return the query_ids of its sets."""
+    from interextra.own import splitting
+
+    changed = {"size": SET_SIZE, "gate_split": "dev", "encoder": "minilm"}
+    options = splitting.DEFAULTS | changed | {"other_encoder": "tf-idf"}
     split = splitting.split_of("restrain", spec, options)
     store.build(split)
     if not (folder / "split").exists():
         splitting.export(split, store, folder / "split", options)
-    sampled = _open(folder).with_training_sample()
-    store.build(sampled.bm25)
-    data = split.pool.source.open()
-    queries = {name: data.queries(name) for name in ("train", "dev", "test", "apart")}
-    lists = {name: frame["query_id"].tolist() for name, frame in queries.items()}
-    lists |= split.sets(store)
-    lists["half"] = lists["train"][::2]
-    lists["half-apart"] = lists["apart"][::2]
-    lists["mixed"] = lists["train"] + lists["apart"]
-    answers = {}
-    for name in ("train", "apart"):
-        of_split = data.qrels(name).drop_duplicates("query_id")
-        answers |= dict(zip(of_split["query_id"], of_split["doc_id"], strict=True))
-    out = folder / "train"
-    out.mkdir(exist_ok=True)
-    texts = data.passages.texts(slice(None))
-    cut = [text[:PASSAGE_CHARACTERS] for text in texts]
-    _write(out / "passages.tsv.gz", zip(data.passages.doc_ids.to_pylist(), cut, strict=True))
-    rows = [row for frame in queries.values() for row in frame[["query_id", "text"]].to_numpy()]
-    _write(out / "queries.tsv.gz", rows)
-    _write(out / "searched.tsv.gz", [[query_id] for query_id in sampled.queries["query_id"]])
+    return split.sets(store)
+
+
+def _write_lists(out: Path, data: Any, sets: dict[str, list[str]]) -> None:
+    """Write the queries that each checkpoint is trained on, each with an answer."""
+    train, apart = (data.queries(name)["query_id"].tolist() for name in ("train", "apart"))
+    lists = {"train": train, "apart": apart, "mixed": train + apart}
+    lists |= {"half": train[::2], "half-apart": apart[::2], **sets}
+    qrels = pd.concat([data.qrels("train"), data.qrels("apart")])
+    answers = qrels.drop_duplicates("query_id").set_index("query_id")["doc_id"]
     used = {checkpoint.pairs for checkpoint in (*SEEN, *UNSEEN, *FINE_TUNED)}
     for name in sorted(used - {"none"}):
-        _write(out / f"{name}.tsv.gz", [[query_id, answers[query_id]] for query_id in lists[name]])
-        print(f"{name}: {len(lists[name]):,} training queries")
-    _write_encoders(out)
-    shutil.copy(__file__, out / "train.py")
+        pairs = answers[lists[name]]
+        _write(out / f"{name}.tsv.gz", pairs.items())
+        print(f"{name}: {len(pairs):,} training queries")
 
 
 def _collection(folder: Path, source: Path) -> Path:
@@ -163,20 +170,36 @@ def _open(folder: Path) -> Any:
     return SplitFolder.open(folder / "split")
 
 
-def _write_encoders(out: Path) -> None:
-    """Copy both encoders, MiniLM's weights as float16."""
+def _write_encoders(out: Path, texts: Sequence[str]) -> None:
+    """Copy both encoders; of MiniLM as few bytes as these texts need.
+
+    Its weights are bfloat16, the vectors of tokens that no text has are 0, and the file is packed.
+    """
     from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
 
     from interextra.models.base import BASE, verified_minilm
 
-    weights = "model.safetensors"
-    for name, source in (("minilm", Path(verified_minilm())), ("tiny-base", BASE)):
-        target = out / name
-        shutil.copytree(source, target, dirs_exist_ok=True)
-        if name == "minilm":
-            tensors = load_file(source / weights)
-            halved = {key: t.half() if t.is_floating_point() else t for key, t in tensors.items()}
-            save_file(halved, target / weights, metadata={"format": "pt"})
+    shutil.copytree(BASE, out / "tiny-base", dirs_exist_ok=True)
+    source, target = Path(verified_minilm()), out / "minilm"
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*NOT_NEEDED), dirs_exist_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    ids = tokenizer(list(texts), truncation=True, max_length=max(TOKENS.values()))["input_ids"]
+    used = sorted({tokenizer.pad_token_id}.union(*ids))
+    tensors = load_file(source / WEIGHTS)
+    is_unused = torch.ones(len(tokenizer), dtype=torch.bool)
+    is_unused[used] = False
+    [name] = [name for name in tensors if name.endswith("word_embeddings.weight")]
+    tensors[name][is_unused] = 0
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            tensors[name] = tensor.bfloat16()
+    save_file(tensors, target / WEIGHTS, metadata={"format": "pt"})
+    # of two bytes one has the exponent, which varies little
+    pairs_of_bytes = {"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 2, "lp": 1, "pb": 1}
+    with lzma.open(target / PACKED, "wb", filters=[pairs_of_bytes]) as file:
+        file.write((target / WEIGHTS).read_bytes())
+    (target / WEIGHTS).unlink()
 
 
 def _write(path: Path, rows: Iterable[Sequence[str]]) -> None:
@@ -217,6 +240,9 @@ class Trainer:
     def __init__(self, folder: Path, encoder: str, device: str):
         from sentence_transformers import SentenceTransformer
 
+        packed = folder / encoder / PACKED
+        if packed.exists():
+            packed.with_name(WEIGHTS).write_bytes(lzma.decompress(packed.read_bytes()))
         self.model = SentenceTransformer(str(folder / encoder), device=device).float()
         self.device = device
         self.rate = RATES[encoder]
@@ -252,6 +278,8 @@ class Trainer:
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
         self.model.load_state_dict(start)
+        if not plan.epochs:
+            return 0.0
         torch.manual_seed(plan.seed)
         rng = np.random.default_rng(plan.seed)
         rate = self.rate * plan.rate
@@ -262,7 +290,7 @@ class Trainer:
         schedule = torch.optim.lr_scheduler.OneCycleLR(
             optimizer,
             rate,
-            total_steps=max(n_steps, 10),
+            total_steps=n_steps,
             pct_start=0.1,
             anneal_strategy="linear",
             cycle_momentum=False,

@@ -166,26 +166,31 @@ def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
         return Seen(why_not=why_not)
     n_training = sum(len(kind.training) for kind in kinds)
     n_held_out = sum(len(kind.held_out) for kind in kinds)
+    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
     weights = np.array([len(kind.held_out) for kind in kinds]) / n_held_out
     difference = float(weights @ [kind.difference for kind in kinds])
     resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
-    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
     draws = stretched(weights @ resampled, difference, n_free)
     if not varies(draws):
         return Seen(why_not="all queries have the same lead")
-    low, high = interval(draws)
     permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
-    n_above = (weights @ permuted >= difference - ROUNDING).sum()
+    low, high = interval(draws)
     z_values = stats.norm.ppf([1 - LEVEL, POWER])
     return Seen(
         difference=difference,
         low=low,
         high=high,
-        p_value=float((n_above + 1) / (n_boot + 1)),
+        p_value=_share_above(weights @ permuted, difference),
         detects=float(z_values.sum() * draws.std()),
         n_training=n_training,
         n_held_out=n_held_out,
     )
+
+
+def _share_above(permuted: np.ndarray, difference: float) -> float:
+    """Return the p-value of a difference: the observed one counts as a permutation, too."""
+    n_above = (permuted >= difference - ROUNDING).sum()
+    return float((n_above + 1) / (len(permuted) + 1))
 
 
 class _Kind(NamedTuple):
@@ -239,8 +244,8 @@ def _kinds_of(queries: pd.DataFrame) -> list[_Kind]:
     large = queries[~_is_rare(queries)]
     kinds = []
     for _, same in large.groupby(BY):
-        is_training = same["is_training"]
-        kinds.append(_Kind(same["lead"][is_training], same["lead"][~is_training]))
+        leads, is_training = same["lead"], same["is_training"]
+        kinds.append(_Kind(leads[is_training], leads[~is_training]))
     return kinds
 
 
