@@ -29,6 +29,7 @@ import torch
 
 SEED = 20
 N_TRAIN = 6000  # training queries; the other queries of the split are held apart
+N_SAMPLED = 1000  # of them, which the test compares with held-out queries
 SET_SIZE = 2000  # training queries of a set of ReSTrain
 MEASURE = "nDCG@10"
 DEPTH = 10  # passages of a ranking: those that the measure sees
@@ -164,10 +165,18 @@ def _collection(folder: Path, source: Path) -> Path:
 
 
 def _open(folder: Path) -> Any:
-    """Return the folder of the split."""
+    """Return the folder of the split; all its training queries are searched."""
+    from interextra.own import splitting
     from interextra.own.split_folder import SplitFolder
 
+    splitting.N_SAMPLED = N_TRAIN  # the test takes a sample of its own for each checkpoint
     return SplitFolder.open(folder / "split")
+
+
+def _sample(sampled: Any, number: int) -> Any:
+    """Return the folder with as many training queries as the test has, others for each number."""
+    drawn = np.random.default_rng(number).choice(sampled.sampled_ids, N_SAMPLED, replace=False)
+    return sampled._replace(sampled_ids=drawn.tolist())
 
 
 def _write_encoders(out: Path, texts: Sequence[str]) -> None:
@@ -443,18 +452,19 @@ def _rows_of(encoder: str, values: Any, sampled: Any, baseline: Any) -> Iterator
     from interextra.own.seen import has_seen
 
     bm25 = baseline.set_index("query_id")["value"]
-    for plan in (*SEEN, *UNSEEN):
+    for number, plan in enumerate((*SEEN, *UNSEEN)):
         if plan.name not in values:
             continue
-        result = has_seen(sampled, values[plan.name], baseline, MEASURE)
+        asked = _sample(sampled, number)
+        result = has_seen(asked, values[plan.name], baseline, MEASURE)
         of_query = values[plan.name].set_index("query_id")["value"]
         yield {
             "encoder": encoder,
             "has_seen": plan in SEEN,
             **plan._asdict(),
-            "training": of_query[sampled.sampled_ids].mean(),
+            "training": of_query[asked.sampled_ids].mean(),
             "held_out": of_query[sampled.gate_ids].mean(),
-            "bm25_training": bm25[sampled.sampled_ids].mean(),
+            "bm25_training": bm25[asked.sampled_ids].mean(),
             "bm25_held_out": bm25[sampled.gate_ids].mean(),
             "difference": result.difference,
             "low": result.low,
@@ -485,7 +495,8 @@ def _reports(encoder: str, values: Any, opened: Any, baseline: Any) -> Iterator[
         if len(trained) < len(FINE_TUNED):
             continue
         joined = join_trainings(trained, opened)
-        seen = has_seen(sampled, values[start.name], baseline, MEASURE)
+        asked = _sample(sampled, (*SEEN, *UNSEEN).index(start))
+        seen = has_seen(asked, values[start.name], baseline, MEASURE)
         given = Given(values[start.name], seen)
         for tested, before in (("no", None), ("yes", given)):
             report = regimes.report(opened, joined, baseline, nearest, 0.05, 1, 10_000, before)
