@@ -21,15 +21,15 @@ LEVEL = 0.01  # of the one-sided test
 POWER = 0.8
 FEW = 5  # queries of a kind that are compared by themselves; rarer kinds are one
 MANY_RELEVANT = 3  # relevant passages from which their number makes no other kind
-DIFFICULTIES = (-np.inf, 0.0, 0.5, np.inf)  # bounds of BM25's value: nothing found, little, much
-BY = ["difficulty", "kind"]
+# bounds of BM25's value: nothing found, little, much, all (but for rounding)
+DIFFICULTIES = (-np.inf, 0.0, 0.5, 1 - 1e-9, np.inf)
 ROUNDING = 1e-12  # of a difference of means
 VERDICT = "This checkpoint has seen these queries: no conclusion"
 NOT_TESTED = "Whether the model as given has seen the training queries is not tested"
 
 
 class Seen(NamedTuple):
-    """The lead of a model over a baseline on training queries, minus that on held-out queries."""
+    """The value of a model on training queries minus that on held-out ones, at equal baselines."""
 
     difference: float = float("nan")  # NaN: not tested
     low: float = float("nan")  # of the plain 95 % interval
@@ -52,9 +52,9 @@ class Seen(NamedTuple):
         ends = f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
         points = f"{100 * self.difference:+.1f} points (95 % CI {ends})"
         numbers = (
-            f"before fine-tuning, its lead over BM25 in {measure} differs by {points} between "
-            f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "
-            "same kinds, as hard for BM25"
+            f"before fine-tuning, its {measure} differs by {points} between {self.n_training:,} "
+            f"training queries and {self.n_held_out:,} held-out queries of the same kinds, at "
+            "equal values of BM25"
         )
         if self.is_shown:
             return f"{VERDICT} ({numbers}; one-sided p = {self.p_value:.2g})."
@@ -80,16 +80,15 @@ def has_seen(
     seed: int = 0,
     n_boot: int = 10_000,
 ) -> Seen:
-    """Test whether a model leads more on training queries than on held-out queries.
+    """Test whether a model is better on training queries than on held-out queries.
 
-    Held-out queries are those of the gate, which train nothing. Each query is paired with itself in
-    the baseline. Of the queries of a side with the same answer one counts, as they are found
-    together. Queries are compared within their kind: the left-out kind of a shift, else the
-    question word, and the number of relevant passages; and among those that are as hard for the
-    baseline (DIFFICULTIES), since a model that finds little leads most where the baseline does not.
-    Kinds count by their held-out queries. The p-value is of a permutation test within the kinds,
-    which holds its level however few queries there are and however equal their leads; the interval
-    is of the bootstrap.
+    Held-out queries are those of the gate, which train nothing. Of the queries of a side with the
+    same answer one counts, as they are found together. They are compared within their kind: the
+    left-out kind of a shift, else the question word, and the number of relevant passages. Kinds
+    count by their held-out queries. What the baseline's value (in DIFFICULTIES) lets expect is
+    taken out first, by least squares within the kinds of a side: a plain lead would call a model
+    that finds little better wherever the baseline is worse. The p-value is of a permutation test
+    within the kinds; the interval is of the bootstrap.
 
     Parameters
     ----------
@@ -150,7 +149,7 @@ def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
 
 
 def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
-    """Compare the leads on both sides within each kind, and average over the kinds.
+    """Compare the values on both sides within each kind, and average over the kinds.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
     resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
     draws = stretched(weights @ resampled, difference, n_free)
     if not varies(draws):
-        return Seen(why_not="all queries have the same lead")
+        return Seen(why_not="all queries have the same value")
     permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
     low, high = interval(draws)
     z_values = stats.norm.ppf([1 - LEVEL, POWER])
@@ -194,14 +193,14 @@ def _share_above(permuted: np.ndarray, difference: float) -> float:
 
 
 class _Kind(NamedTuple):
-    """The leads on the queries of a kind."""
+    """The adjusted values on the queries of a kind."""
 
     training: pd.Series
     held_out: pd.Series
 
     @property
     def difference(self) -> float:
-        """Return by how much the mean lead is higher on training queries."""
+        """Return by how much the mean is higher on training queries."""
         return self.training.mean() - self.held_out.mean()
 
     def resampled(self, seed: int, n_boot: int) -> np.ndarray:
@@ -213,9 +212,9 @@ class _Kind(NamedTuple):
         """Return the difference if chance had said which queries train: float[n_boot]."""
         both = pd.concat([self.training, self.held_out])
         random = np.random.default_rng(seed_of(seed, both.index))
-        leads = np.tile(both.to_numpy(), (n_boot, 1))
-        random.permuted(leads, axis=1, out=leads)
-        training, held_out = np.split(leads, [len(self.training)], axis=1)
+        values = np.tile(both.to_numpy(), (n_boot, 1))
+        random.permuted(values, axis=1, out=values)
+        training, held_out = np.split(values, [len(self.training)], axis=1)
         return training.mean(axis=1) - held_out.mean(axis=1)
 
 
@@ -232,34 +231,45 @@ def _why_not(queries: pd.DataFrame, kinds: list[_Kind]) -> str:
 
 
 def _kinds_of(queries: pd.DataFrame) -> list[_Kind]:
-    """Return the leads by kind and difficulty; rare kinds of a difficulty are one, if it is large.
-
-    A kind that is still rare, on one side, is left out.
-    """
-    leads = queries["value"] - queries["baseline"]
-    difficulty = pd.cut(queries["baseline"], DIFFICULTIES, labels=False)
-    queries = queries.assign(lead=leads, difficulty=difficulty)
-    is_rare = _is_rare(queries)
-    queries["kind"] = queries["kind"].mask(is_rare, "")
+    """Return the adjusted values by kind; kinds that are rare are one, if it is large enough."""
+    kind = queries["kind"].mask(_is_rare(queries), "")
+    queries = queries.assign(kind=kind)
     large = queries[~_is_rare(queries)]
+    if large.empty:
+        return []
     kinds = []
-    for _, same in large.groupby(BY):
-        leads, is_training = same["lead"], same["is_training"]
-        kinds.append(_Kind(leads[is_training], leads[~is_training]))
+    for _, values in _adjusted(large).groupby(large["kind"]):
+        is_training = large["is_training"][values.index]
+        kinds.append(_Kind(values[is_training], values[~is_training]))
     return kinds
 
 
 def _is_rare(queries: pd.DataFrame) -> pd.Series:
     """Return whether each query is of a kind with fewer than FEW queries on one side."""
-    of_kind = queries.groupby(BY)["is_training"]
+    of_kind = queries.groupby("kind")["is_training"]
     n_training = of_kind.transform("sum")
     n_held_out = of_kind.transform("size") - n_training
     return np.minimum(n_training, n_held_out) < FEW
 
 
-def _resampled(leads: pd.Series, seed: int, n_boot: int) -> np.ndarray:
-    """Return the mean of leads on resamples of their queries: float[n_boot]."""
-    units = np.arange(len(leads))
-    own_seed = seed_of(seed, leads.index)
-    [means] = resampled_means([leads.to_numpy()], units, own_seed, n_boot)
+def _adjusted(queries: pd.DataFrame) -> pd.Series:
+    """Return the values less what the difficulty for the baseline lets expect, by query_id.
+
+    What it lets expect is estimated by least squares within the kinds of each side.
+    """
+    difficulty = pd.cut(queries["baseline"], DIFFICULTIES, labels=False)
+    levels = pd.get_dummies(difficulty, dtype=float)
+    cells = [queries["kind"], queries["is_training"]]
+    values = queries["value"]
+    levels_within = levels - levels.groupby(cells).transform("mean")
+    values_within = values - values.groupby(cells).transform("mean")
+    effects, *_ = np.linalg.lstsq(levels_within, values_within)
+    return values - levels @ effects
+
+
+def _resampled(values: pd.Series, seed: int, n_boot: int) -> np.ndarray:
+    """Return the mean of values on resamples of their queries: float[n_boot]."""
+    units = np.arange(len(values))
+    own_seed = seed_of(seed, values.index)
+    [means] = resampled_means([values.to_numpy()], units, own_seed, n_boot)
     return means
