@@ -16,7 +16,7 @@ from interextra.own.seen import compared
 
 SIZES = ((30, 30), (1000, 30), (150, 100), (1000, 600))  # training and held-out queries
 N_BOOT = 1000
-SKILLS = {"finds nothing": -9.0, "weak": -1.0, "good": 1.0}
+SKILLS = {"finds little": -4.0, "weak": -1.0, "good": 1.0}
 KINDS = ("what", "how", "who", "where", "")
 
 

@@ -238,8 +238,10 @@ def _kinds_of(queries: pd.DataFrame) -> list[_Kind]:
     if large.empty:
         return []
     kinds = []
-    for _, values in _adjusted(large).groupby(large["kind"]):
-        is_training = large["is_training"][values.index]
+    adjusted = large.assign(value=_adjusted(large))
+    for _, same in adjusted.groupby("kind"):
+        is_training = same["is_training"]
+        values = same["value"]
         kinds.append(_Kind(values[is_training], values[~is_training]))
     return kinds
 
@@ -259,11 +261,12 @@ def _adjusted(queries: pd.DataFrame) -> pd.Series:
     """
     difficulty = pd.cut(queries["baseline"], DIFFICULTIES, labels=False)
     levels = pd.get_dummies(difficulty, dtype=float)
-    cells = [queries["kind"], queries["is_training"]]
     values = queries["value"]
-    levels_within = levels - levels.groupby(cells).transform("mean")
-    values_within = values - values.groupby(cells).transform("mean")
-    effects, *_ = np.linalg.lstsq(levels_within, values_within)
+    table = levels.assign(value=values)
+    cells = [queries["kind"], queries["is_training"]]
+    within = table - table.groupby(cells).transform("mean")
+    values_within = within.pop("value")
+    effects, *_ = np.linalg.lstsq(within, values_within)
     return values - levels @ effects
 
 
