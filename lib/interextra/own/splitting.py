@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
+from interextra.models.encoders import default_encoder, report_seconds
 from interextra.models.search.vectors import GivenVectors, Vectors
 from interextra.own import distance, formats
 from interextra.own.formats import TrainingSet
@@ -20,7 +21,8 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.split import OfVectors, Split
-from interextra.store import InputError, offenders, scratch, sha256, write_json, write_text
+from interextra.stats.tests import LEAST_QUERIES, detectable
+from interextra.store import Cell, InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.store.cells import config_of
 from interextra.store.folders import Store
 
@@ -28,21 +30,34 @@ MANIFEST = "manifest.json"
 EXPOSED = "exposed.txt"
 STRATA = "strata.tsv"
 DISTANCE = "distance.csv"
+NEAREST = "nearest.csv"
 GATE = "gate.txt"
 TRAINING = "training.tsv"
 N_SAMPLED = 1000  # training queries that the model as given searches, at most
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
+# Training queries of a set: fewer are no batch of 32, as most trainers and the recipes here have;
+# from few, an epoch is six steps, and a model that hardly moved hardly differs in its regimes.
+LEAST_TRAINING = 32
+FEW_TRAINING = 200
+# Queries that measure, or show the lead: fewer decide nothing, see `stats.tests`. Others are few
+# where the smallest change that they find is above this share of the mean: published losses of
+# dense retrievers are of 9 % and more, and a retriever that is worth its training leads by a third.
+LEAST_MEASURING = LEAST_QUERIES
+FINDS_LOSS = 0.2
+FINDS_LEAD = 1 / 3
+SPREAD = 0.8  # standard deviation of nDCG@10 over queries, as a share of its mean: of BM25, MedQuAD
 DEFAULTS: dict[str, Any] = {
     "train_split": "train",
     "test_splits": ["test"],
     "gate_split": "",
-    "encoder": "lsa",
+    "encoder": "",
     "other_encoder": "",
     "vectors": [],
     "attribute": "",
     "clusters": [],
     "size": 0,
+    "unequal": False,
     "k": 5,
     "n_test": 0.2,
     "seed": 1,
@@ -53,7 +68,7 @@ DEFAULTS: dict[str, Any] = {
 Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
 # Protocol → the options that only other protocols use.
 UNUSED = {
-    "restrain": ("attribute", "clusters", "k", "n_test"),
+    "restrain": ("attribute", "clusters", "k", "n_test", "unequal"),
     "resttest": ("attribute", "clusters", "n_test"),
     "shift": ("test_splits", "vectors", "k"),
 }
@@ -77,10 +92,17 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     collection : str
         Its spec.
     options : Options
-        train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place),
-        attribute (of a shift), clusters (its labels that take part; none: all), size (training
-        queries of a set, or their share below 1; 0: all, of restrain half), k (buckets), n_test
-        (test queries per cluster, or their share of the smallest one), seed.
+        train_split, test_splits, gate_split (see `gate_of`), encoder ("": `default_encoder`),
+        vectors (files in its place), attribute (of a shift), clusters (its labels that take part;
+        none: all), size (training queries of a set, or their share below 1; 0: all, of restrain
+        half), k (buckets), n_test (test queries per cluster, or their share of the smallest one),
+        seed.
+
+    Returns
+    -------
+    Split
+        To be computed. With size 0 the sets of a shift and of ReSTTest have unequal sizes, as in
+        the papers; `prepared` makes them equal.
 
     Raises
     ------
@@ -162,7 +184,7 @@ def _vectors_of(
     tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
     if options["vectors"]:
         return GivenVectors.of(options["vectors"], pool, tested)
-    return Vectors(encoder=options["encoder"], train=pool, test=tested)
+    return Vectors(encoder=options["encoder"] or default_encoder(), train=pool, test=tested)
 
 
 def _number(value: float, total: int) -> int:
@@ -173,6 +195,46 @@ def _number(value: float, total: int) -> int:
     if value >= 1 or not value:
         return int(value)
     return max(1, int(value * total))
+
+
+def prepared(
+    split: Split,
+    store: Store,
+    options: Options,
+    compute: Callable[[Cell], Any] | None = None,
+) -> Split:
+    """Return a split with sets as large as its smallest one, unless `unequal` is asked for.
+
+    Sets of other sizes differ in more than what they leave out. Where the vectors of the queries
+    take long, how long is said on standard error.
+
+    Parameters
+    ----------
+    split : Split
+        Of `split_of`; it is computed where its sets may differ in size.
+    compute : callable
+        Computes a cell in the store; default: `store.build`.
+    """
+    compute = compute or store.build
+    if isinstance(split, OfVectors):
+        _report_seconds(split, store)
+    if options["unequal"] or options["size"] or isinstance(split, ReSTrain):
+        return split
+    compute(split)
+    sets = split.sets(store)
+    sizes = {len(sets[name]) for name in sets_of(split)}
+    if len(sizes) == 1:
+        return split
+    size_field = "train_size" if isinstance(split, Shift) else "fold_size"
+    return split.model_copy(update={size_field: min(sizes)})
+
+
+def _report_seconds(split: OfVectors, store: Store) -> None:
+    """Say how long it takes to encode the queries of a split, if that is to be done."""
+    vectors = split.vectors
+    if isinstance(vectors, Vectors) and store.missing([vectors]):
+        frames = [queries.frame() for queries in (vectors.train, *vectors.test)]
+        report_seconds(vectors.encoder, pd.concat(frames)["text"].tolist())
 
 
 def gate_of(options: Options, source: Source) -> str:
@@ -253,7 +315,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     - gate.txt: those of these queries that only show a lead.
     - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
     - training.tsv: a sample of training queries, for the model before fine-tuning to search.
-    - distance.csv: how near each set lies to the test queries, see `distance.distances`.
+    - distance.csv: how near each set lies to the test queries, see `distance.measure`.
+    - nearest.csv: the nearest training query of each test query, by the encoder of the split.
     - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
     Parameters
@@ -275,7 +338,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     Raises
     ------
     InputError
-        The folder is there, or the collection has no passages.
+        The folder is there, the collection has no passages, or there are too few queries to train,
+        to measure, or to show a lead.
     """
     source = split.pool.source
     gate = gate_of(options, source)
@@ -288,7 +352,9 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    distances = distance.distances(split, compared, store, options)
+    _report_few(training_ids, len(compared.test), len(test.gate_ids))
+    _report_unused_dev(split, gate, options)
+    measured = distance.measure(split, compared, store, options)
     training_sets = {}
     for name, ids in training_ids.items():
         training_sets[name] = TrainingSet.of(
@@ -301,14 +367,74 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         sample = training_sample(split).frame()
         is_searched = sample["query_id"].isin(test.queries["query_id"])
         _write_queries(aside / TRAINING, sample[~is_searched])
-        write_text(aside / DISTANCE, distances.to_csv(index=False, float_format="%.6g"))
+        for file, table in ((DISTANCE, measured.distances), (NEAREST, measured.nearest)):
+            write_text(aside / file, table.to_csv(index=False, float_format="%.6g"))
         for name in options["format"]:
-            formats.write(name, aside, split, store, training_sets, test.qrels)
+            formats.write(name, aside, split, store, training_sets, test.qrels, test.gate_ids)
         manifest = _manifest(split, training_sets, test, gate, options)
+        manifest["encoder"] = measured.encoder
         manifest["files"] = _checksums(aside)
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
+
+
+def _report_few(training_ids: Mapping[str, Sequence[str]], n_test: int, n_gate: int) -> None:
+    """Refuse too few queries to train, measure or show a lead; say on standard error if few."""
+    name, ids = min(training_ids.items(), key=lambda item: len(item[1]))
+    n_train = len(ids)
+    if n_train < LEAST_TRAINING:
+        raise InputError(
+            f"the set {name} has {n_train} training queries, fewer than a batch of "
+            f"{LEAST_TRAINING}: ask for a larger --size, or name larger --clusters"
+        )
+    if n_test < LEAST_MEASURING or n_gate < LEAST_MEASURING:
+        raise InputError(
+            f"{n_test} queries measure and {n_gate} show the lead; fewer than {LEAST_MEASURING} "
+            "decide nothing: name more --test-splits, a --gate-split, or of a shift a larger "
+            "--n-test"
+        )
+    if n_train < FEW_TRAINING:
+        print(
+            f"few training queries: {n_train} in the set {name}. Below {FEW_TRAINING}, a model "
+            "hardly moves, and then loses little whether it extrapolates or not.",
+            file=sys.stderr,
+        )
+    _report_few_measuring(n_test, "test queries", "change", FINDS_LOSS)
+    _report_few_measuring(n_gate, "queries for the lead", "lead", FINDS_LEAD)
+
+
+def _report_few_measuring(n_queries: int, what: str, effect: str, largest: float) -> None:
+    """Say on standard error if queries find only a change, or lead, above a share of the mean."""
+    found = smallest_share(n_queries)
+    if found > largest:
+        print(
+            f"few {what}: {n_queries} find a {effect} of about {100 * found:.0f} % or more with "
+            "80 % power, if nDCG@10 varies over queries as it usually does.",
+            file=sys.stderr,
+        )
+
+
+def smallest_share(n_queries: int) -> float:
+    """Return the smallest change found with 80 % power at 5 %, as a share of the mean.
+
+    If values vary by SPREAD, and those of the regimes correlate at one half.
+    """
+    error = SPREAD / n_queries**0.5
+    reach = 1.96 * error
+    return float(detectable(-reach, reach, error))
+
+
+def _report_unused_dev(split: Split, gate: str, options: Options) -> None:
+    """Say on standard error that dev does not show the lead, where given vectors are why."""
+    is_unused = not gate and bool(gate_of({**options, "vectors": []}, split.pool.source))
+    if is_unused:
+        print(
+            f"The lead is shown by {GATE_SHARE:.0%} of the test queries, not by those of dev, as "
+            "--vectors may hold none of dev: to use them, name --gate-split dev (of resttest with "
+            "a file of their vectors, too).",
+            file=sys.stderr,
+        )
 
 
 def _refuse_unknown_formats(names: Sequence[str]) -> None:
@@ -370,7 +496,8 @@ def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> 
         gate_ids = Queries(source=split.pool.source, split=gate).ids()
         of_gate = queries[queries["query_id"].isin(gate_ids)]
     else:
-        of_gate = queries.sample(frac=GATE_SHARE, random_state=split.seed)
+        n_gate = max(round(GATE_SHARE * len(queries)), min(LEAST_MEASURING, len(queries)))
+        of_gate = queries.sample(n_gate, random_state=split.seed)
     return _TestSet(queries, qrels, strata, sorted(of_gate["query_id"]))
 
 
