@@ -7,8 +7,8 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.models.architectures import colbert, dense, splade
 from interextra.models import encoders
+from interextra.models.architectures import colbert, dense, splade
 from interextra.models.encoders import LSA, TfIdf, default_encoder, encoder_of
 from interextra.models.recipe import load_recipe
 from interextra.store.errors import InputError
@@ -93,7 +93,7 @@ def test_minilm_is_the_default_where_it_is_installed(monkeypatch, missing, name)
     monkeypatch.setattr(encoders, "find_spec", lambda module: module != missing or None)
     assert default_encoder() == name
     kind, option = encoder_of(name)
-    assert kind.FORM == name and not option
+    assert name == kind.FORM and not option
 
 
 class Slow:

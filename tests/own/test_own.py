@@ -202,10 +202,8 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     assert (
         every["n_queries"] == len(given.queries) - len(given.gate_ids) and every["n_trainings"] == 2
     )
-    assert (
-        len(given.gate_ids) == round(0.2 * len(given.queries))
-        and "claim: it falls" in told["sentences"][0]
-    )
+    assert len(given.gate_ids) == round(0.2 * len(given.queries))
+    assert told["sentences"][0].startswith(("A loss", "Undecided, as the model is not shown"))
     claims = {row["claim"]: row for row in told["claims"]}
     assert (
         claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0

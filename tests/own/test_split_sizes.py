@@ -95,14 +95,14 @@ def test_queries_that_decide_nothing_are_refused(spec, store, monkeypatch):
 
 def test_few_queries_are_said(capsys):
     ids = {"near": ["q"] * 199, "far": ["q"] * 300}
-    own._report_few(ids, 125, 46)
+    own._report_few(ids, 96, 35)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and lines[0].startswith("few training queries: 199 in the set near.")
-    assert lines[1].startswith("few test queries: 125 find a change of about 20 % or more")
-    own._report_few(ids | {"near": ["q"] * 200}, 126, 45)
+    assert lines[1].startswith("few test queries: 96 find a change of about 20 % or more")
+    own._report_few(ids | {"near": ["q"] * 200}, 97, 34)
     assert capsys.readouterr().err == (
-        "few queries for the lead: 45 find a lead of about 33 % or more with 80 % power, if "
-        "nDCG@10 varies over queries as it usually does.\n"
+        "few queries for the lead: 34 find a lead of about 34 % or more with 80 % power, if "
+        "values vary over queries as those of BM25 usually do.\n"
     )
 
 
