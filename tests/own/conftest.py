@@ -2,10 +2,10 @@
 
 import pytest
 
-from interextra.own import splitting
+from interextra.own import few
 
 
 @pytest.fixture(autouse=True)
 def _toys_are_large_enough(monkeypatch):
-    monkeypatch.setattr(splitting, "LEAST_TRAINING", 1)
-    monkeypatch.setattr(splitting, "LEAST_MEASURING", 1)
+    monkeypatch.setattr(few, "LEAST_TRAINING", 1)
+    monkeypatch.setattr(few, "LEAST_MEASURING", 1)

@@ -10,9 +10,10 @@ from toy_own import OPTIONS, written
 
 from interextra.cli import main
 from interextra.data.load import open_collection
+from interextra.own import few
 from interextra.own import splitting as own
+from interextra.own.few import LEAST_MEASURING, LEAST_TRAINING
 from interextra.own.split_folder import SplitFolder
-from interextra.own.splitting import LEAST_MEASURING, LEAST_TRAINING
 from interextra.store.errors import InputError
 
 BY_TOPIC = {"attribute": "column:topic"}
@@ -78,7 +79,7 @@ def test_the_command_says_that_sets_were_cut_and_what_divided_them(uneven, store
 
 
 def test_a_set_smaller_than_a_batch_is_refused(spec, store, monkeypatch):
-    monkeypatch.setattr(own, "LEAST_TRAINING", LEAST_TRAINING)
+    monkeypatch.setattr(few, "LEAST_TRAINING", LEAST_TRAINING)
     with pytest.raises(InputError, match="interpolation-12 has 12 training queries, fewer than a"):
         written(spec, store, "restrain", "out", size=12)
     assert not Path("out").exists()
@@ -86,7 +87,7 @@ def test_a_set_smaller_than_a_batch_is_refused(spec, store, monkeypatch):
 
 def test_queries_that_decide_nothing_are_refused(spec, store, monkeypatch):
     """Where a fifth of the test queries is less, ten show the lead."""
-    monkeypatch.setattr(own, "LEAST_MEASURING", LEAST_MEASURING)
+    monkeypatch.setattr(few, "LEAST_MEASURING", LEAST_MEASURING)
     _, manifest = written(spec, store, "restrain", "out", size=12)
     assert (manifest["n_test"], manifest["n_gate"]) == (14, 10)
     with pytest.raises(InputError, match="2 queries measure and 10 show the lead; fewer than 10"):
@@ -95,11 +96,11 @@ def test_queries_that_decide_nothing_are_refused(spec, store, monkeypatch):
 
 def test_few_queries_are_said(capsys):
     ids = {"near": ["q"] * 199, "far": ["q"] * 300}
-    own._report_few(ids, 96, 35)
+    few.report_few(ids, 96, 35)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and lines[0].startswith("few training queries: 199 in the set near.")
     assert lines[1].startswith("few test queries: 96 find a change of about 20 % or more")
-    own._report_few(ids | {"near": ["q"] * 200}, 97, 34)
+    few.report_few(ids | {"near": ["q"] * 200}, 97, 34)
     assert capsys.readouterr().err == (
         "few queries for the lead: 34 find a lead of about 34 % or more with 80 % power, if "
         "values vary over queries as those of BM25 usually do.\n"
@@ -109,8 +110,8 @@ def test_few_queries_are_said(capsys):
 def test_the_smallest_share_is_found_in_four_of_five_experiments():
     """Paired differences as large as two regimes give that correlate at one half."""
     draw = np.random.default_rng(1)
-    share = own.smallest_share(150)
-    covariance = own.SPREAD**2 * np.array([[1, 0.5], [0.5, 1]])
+    share = few.smallest_share(150)
+    covariance = few.SPREAD**2 * np.array([[1, 0.5], [0.5, 1]])
     values = draw.multivariate_normal([1, 1 - share], covariance, size=(4000, 150))
     p_values = stats.ttest_rel(values[..., 0], values[..., 1], axis=1).pvalue
     assert (p_values < 0.05).mean() == pytest.approx(0.8, abs=0.02)

@@ -70,7 +70,7 @@ def report_seconds(spec: str, texts: Sequence[str]) -> None:
     if seconds >= SHORT:
         print(
             f"{len(texts):,} queries are encoded by {spec}: about {seconds:,.0f} s here "
-            f"(--encoder {TfIdf.FORM} takes seconds)",
+            f"({TfIdf.FORM} takes seconds)",
             file=sys.stderr,
         )
 

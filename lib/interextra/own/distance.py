@@ -299,15 +299,7 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
     """Return the distances by one encoder, without its name."""
     sets = compared.sets
     similarity = np.stack([nearest.similarity(rows) for rows in sets.values()])
-    generator = np.random.default_rng(compared.seed)
-    draws = []
-    for _ in range(N_DRAWS):
-        draw = []
-        for rows in sets.values():
-            random_rows = generator.choice(compared.random_from, len(rows), replace=False)
-            draw.append(nearest.similarity(random_rows))
-        draws.append(np.stack(draw))
-    drawn = np.stack(draws)  # float32[draws, sets, test queries]
+    drawn = _of_random_sets(compared, nearest)
     table = []
     for number, (name, rows) in enumerate(sets.items()):
         is_far = compared.is_far[number]
@@ -326,6 +318,19 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
         table.append(row + _described(random_gaps.mean(axis=-1)))
     columns = ["set", "regime", "n_train", "n_test", "similarity"]
     return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
+
+
+def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
+    """Return the similarities to N_DRAWS random sets: float32[draws, sets, test queries]."""
+    generator = np.random.default_rng(compared.seed)
+    draws = []
+    for _ in range(N_DRAWS):
+        draw = []
+        for rows in compared.sets.values():
+            random_rows = generator.choice(compared.random_from, len(rows), replace=False)
+            draw.append(nearest.similarity(random_rows))
+        draws.append(np.stack(draw))
+    return np.stack(draws)
 
 
 def _described(means: np.ndarray) -> tuple[float, float, float]:

@@ -281,24 +281,31 @@ def _claims(
     baseline_mean = gate_values.loc[is_baseline, "value"].mean()
     loss = _loss_claim(measure, type(folder.split).__name__, margin)
     lead = _lead_claim(measure, margin * baseline_mean)
+    answers = _answers([loss, lead], changes, gate_values, bootstrap)
+    judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
+    low, high = answers["low"], answers["high"]
+    errors = answers.drawn().std(axis=1)
+    plain = judged.assign(low=low, high=high, resolution=detectable(low, high, errors))
+    rows = []
+    for row, noise in zip(plain.to_dict("records"), answers["noise"], strict=True):
+        claim = loss if row["claim"] == loss.name else lead
+        rows.append(_judged_by_interval(row, claim, noise))
+    return pd.DataFrame(rows)
+
+
+def _answers(
+    claims: Sequence[Claim],
+    changes: Effects,
+    gate_values: pd.DataFrame,
+    bootstrap: dict[str, Any],
+) -> Effects:
+    """Estimate the claims, with the lead over the baseline in domain."""
     leads = judgement.leads(gate_values, ["regime", "measure"], **bootstrap)
     in_domain = leads[leads["regime"] == INTERPOLATION]
     tables = [changes]
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
-    answers = answered([loss, lead], tables, in_domain.drop(columns="regime"))
-    judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
-    asked = [loss if name == loss.name else lead for name in judged["claim"]]
-    plain = judged.assign(
-        low=answers["low"],
-        high=answers["high"],
-        resolution=detectable(answers["low"], answers["high"], answers.drawn().std(axis=1)),
-    )
-    rows = [
-        _judged_by_interval(row, claim, noise)
-        for row, claim, noise in zip(plain.to_dict("records"), asked, answers["noise"], strict=True)
-    ]
-    return pd.DataFrame(rows, columns=plain.columns)
+    return answered(claims, tables, in_domain.drop(columns="regime"))
 
 
 def _judged_by_interval(row: dict[str, Any], claim: Claim, noise: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from interextra.claims.judgement import FEW, GATE, NO_VARIATION, UNMEASURED
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.splits.split import REGIMES
 from interextra.stats.formatting import with_unit
 
 Row = Mapping[str, Any]  # of a table of claims, or of changes
@@ -98,14 +99,13 @@ def numbers_sentence(row: Row, measure: str, protocol: str) -> str:
     ----------
     row : of the changes: interpolation, extrapolation, detects, n_queries.
     """
+    means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
+    n_queries = f"{row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):
-        power = f"a change of {100 * row['detects']:.1f} % would be found with 80 % power"
-    return (
-        f"{measure} is {row['interpolation']:.3f} in interpolation and "
-        f"{row['extrapolation']:.3f} in extrapolation ({protocol}, {row['n_queries']:,.0f} test "
-        f"queries); {power}."
-    )
+        percent = 100 * row["detects"]
+        power = f"a change of {percent:.1f} % would be found with 80 % power"
+    return f"{measure} is {' and '.join(means)} ({protocol}, {n_queries}); {power}."
 
 
 def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
@@ -115,8 +115,8 @@ def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
     estimate = with_unit(row["estimate"], unit)
     if np.isnan(row["low"]):
         return f"{estimate}{between}no interval"
-    low, high = 100 * row["low"], 100 * row["high"]
-    return f"{estimate}{between}95 % CI {low:+.1f} to {high:+.1f}"
+    low, high = (f"{100 * row[end]:+.1f}" for end in ("low", "high"))
+    return f"{estimate}{between}95 % CI {low} to {high}"
 
 
 def _trainings(row: Row) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.encoders import default_encoder, report_seconds
 from interextra.models.search.vectors import GivenVectors, Vectors
-from interextra.own import distance, formats
+from interextra.own import distance, few, formats
 from interextra.own.formats import TrainingSet
 from interextra.papers import released
 from interextra.splits import attributes
@@ -21,7 +21,6 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.split import OfVectors, Split
-from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import Cell, InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.store.cells import config_of
 from interextra.store.folders import Store
@@ -36,19 +35,6 @@ TRAINING = "training.tsv"
 N_SAMPLED = 1000  # training queries that the model as given searches, at most
 NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
-# Training queries of a set: fewer are no batch of 32, as most trainers and the recipes here have;
-# from few, an epoch is six steps, and a model that hardly moved hardly differs in its regimes.
-LEAST_TRAINING = 32
-FEW_TRAINING = 200
-# Queries that measure, or show the lead: fewer decide nothing, see `stats.tests`. Others are few
-# where the smallest change that they find is above this share of the mean: published losses of
-# dense retrievers are of 9 % and more, and a retriever that is worth its training leads by a third.
-LEAST_MEASURING = LEAST_QUERIES
-FINDS_LOSS = 0.2
-FINDS_LEAD = 1 / 3
-# Standard deviation over queries as a share of the mean: of BM25 on MedQuAD and in the generated
-# worlds it is .54 to .67 of nDCG@10, .63 to .92 of RR@10
-SPREAD = 0.7
 DEFAULTS: dict[str, Any] = {
     "train_split": "train",
     "test_splits": ["test"],
@@ -354,7 +340,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    _report_few(training_ids, len(compared.test), len(test.gate_ids))
+    few.refuse_too_few(training_ids, len(compared.test), len(test.gate_ids))
+    few.report_few(training_ids, len(compared.test), len(test.gate_ids))
     _report_unused_dev(split, gate, options)
     measured = distance.measure(split, compared, store, options)
     training_sets = {}
@@ -362,75 +349,26 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         training_sets[name] = TrainingSet.of(
             split, ids, options["negatives"], options["spare"], name
         )
+    manifest = _manifest(split, training_sets, test, gate, options)
+    manifest["encoder"] = measured.encoder
     aside_name = f"{out.name}.tmp{os.getpid()}"
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
-        sample = training_sample(split).frame()
-        is_searched = sample["query_id"].isin(test.queries["query_id"])
-        _write_queries(aside / TRAINING, sample[~is_searched])
-        for file, table in ((DISTANCE, measured.distances), (NEAREST, measured.nearest)):
-            write_text(aside / file, table.to_csv(index=False, float_format="%.6g"))
+        _write_sample(aside, split, test.queries)
+        _write_distances(aside, measured)
         for name in options["format"]:
             formats.write(name, aside, split, store, training_sets, test.qrels, test.gate_ids)
-        manifest = _manifest(split, training_sets, test, gate, options)
-        manifest["encoder"] = measured.encoder
         manifest["files"] = _checksums(aside)
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
 
 
-def _report_few(training_ids: Mapping[str, Sequence[str]], n_test: int, n_gate: int) -> None:
-    """Refuse too few queries to train, measure or show a lead; say on standard error if few."""
-    name, ids = min(training_ids.items(), key=lambda item: len(item[1]))
-    n_train = len(ids)
-    if n_train < LEAST_TRAINING:
-        raise InputError(
-            f"the set {name} has {n_train} training queries, fewer than a batch of "
-            f"{LEAST_TRAINING}: ask for a larger --size, or name larger --clusters"
-        )
-    if n_test < LEAST_MEASURING or n_gate < LEAST_MEASURING:
-        raise InputError(
-            f"{n_test} queries measure and {n_gate} show the lead; fewer than {LEAST_MEASURING} "
-            "decide nothing: name more --test-splits, a --gate-split, or of a shift a larger "
-            "--n-test"
-        )
-    if n_train < FEW_TRAINING:
-        print(
-            f"few training queries: {n_train} in the set {name}. Below {FEW_TRAINING}, a model "
-            "hardly moves, and then loses little whether it extrapolates or not.",
-            file=sys.stderr,
-        )
-    _report_few_measuring(n_test, "test queries", "change", FINDS_LOSS)
-    _report_few_measuring(n_gate, "queries for the lead", "lead", FINDS_LEAD)
-
-
-def _report_few_measuring(n_queries: int, what: str, effect: str, largest: float) -> None:
-    """Say on standard error if queries find only a change, or lead, above a share of the mean."""
-    found = smallest_share(n_queries)
-    if found > largest:
-        print(
-            f"few {what}: {n_queries} find a {effect} of about {100 * found:.0f} % or more with "
-            "80 % power, if values vary over queries as those of BM25 usually do.",
-            file=sys.stderr,
-        )
-
-
-def smallest_share(n_queries: int) -> float:
-    """Return the smallest change found with 80 % power at 5 %, as a share of the mean.
-
-    If values vary by SPREAD, and those of the regimes correlate at one half.
-    """
-    error = SPREAD / n_queries**0.5
-    reach = 1.96 * error
-    return float(detectable(-reach, reach, error))
-
-
 def _report_unused_dev(split: Split, gate: str, options: Options) -> None:
     """Say on standard error that dev does not show the lead, where given vectors are why."""
-    is_unused = not gate and bool(gate_of({**options, "vectors": []}, split.pool.source))
-    if is_unused:
+    without_vectors = {**options, "vectors": []}
+    if not gate and gate_of(without_vectors, split.pool.source):
         print(
             f"The lead is shown by {GATE_SHARE:.0%} of the test queries, not by those of dev, as "
             "--vectors may hold none of dev: to use them, name --gate-split dev (of resttest with "
@@ -494,13 +432,19 @@ def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> 
     if strata is not None:  # without a stratum are only gate queries of no left-out part
         queries = queries[queries["query_id"].isin(strata.index)]
         qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    return _TestSet(queries, qrels, strata, _gate_ids(queries, split, gate))
+
+
+def _gate_ids(queries: pd.DataFrame, split: Split, gate: str) -> list[str]:
+    """Return the query_ids that show the lead: of the split `gate`, or drawn; sorted."""
     if gate:
-        gate_ids = Queries(source=split.pool.source, split=gate).ids()
-        of_gate = queries[queries["query_id"].isin(gate_ids)]
+        ids = Queries(source=split.pool.source, split=gate).ids()
+        of_gate = queries[queries["query_id"].isin(ids)]
     else:
-        n_gate = max(round(GATE_SHARE * len(queries)), min(LEAST_MEASURING, len(queries)))
-        of_gate = queries.sample(n_gate, random_state=split.seed)
-    return _TestSet(queries, qrels, strata, sorted(of_gate["query_id"]))
+        share = round(GATE_SHARE * len(queries))
+        least = min(few.LEAST_MEASURING, len(queries))
+        of_gate = queries.sample(max(share, least), random_state=split.seed)
+    return sorted(of_gate["query_id"])
 
 
 def _refuse_unmeasurable(
@@ -546,6 +490,19 @@ def _write_test_set(folder: Path, test: _TestSet) -> None:
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:
         _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+
+
+def _write_sample(folder: Path, split: Split, searched: pd.DataFrame) -> None:
+    """Write a sample of the training queries, without those that are searched anyway."""
+    sample = training_sample(split).frame()
+    is_searched = sample["query_id"].isin(searched["query_id"])
+    _write_queries(folder / TRAINING, sample[~is_searched])
+
+
+def _write_distances(folder: Path, measured: distance.Measured) -> None:
+    """Write how near the sets lie, and the nearest training query of each test query."""
+    for name, table in ((DISTANCE, measured.distances), (NEAREST, measured.nearest)):
+        write_text(folder / name, table.to_csv(index=False, float_format="%.6g"))
 
 
 def _write_queries(path: Path, queries: pd.DataFrame) -> None:
