@@ -93,7 +93,8 @@ class Compared(NamedTuple):
     def only_drawn(self) -> "Compared":
         """Return it without the test queries whose distances are not told."""
         test = self.test.iloc[self.drawn].reset_index(drop=True)
-        return self._replace(test=test, drawn=np.arange(len(test)))
+        every_row = np.arange(len(test))
+        return self._replace(test=test, drawn=every_row)
 
 
 class Measured(NamedTuple):
@@ -171,8 +172,10 @@ def _first_encoder(
     train, test = split.vectors.read(store)
     test_ids = [query_id for part in split.vectors.test for query_id in part.ids()]
     rows = pd.Index(test_ids).get_indexer(compared.test["query_id"])
-    name = GIVEN if options["vectors"] else options["encoder"] or default_encoder()
-    return name, _dense_cosines(train, test[rows])
+    cosines = _dense_cosines(train, test[rows])
+    if options["vectors"]:
+        return GIVEN, cosines
+    return options["encoder"] or default_encoder(), cosines
 
 
 def _unasked(n_queries: int, first: str = "") -> str:
@@ -204,18 +207,19 @@ def _nearest_queries(compared: Compared, cosines: Cosines) -> pd.DataFrame:
     Those that are searched, too, are none. A test query that is like none, as one without a
     direction, has "" and 0.
     """
-    candidates = compared.random_from
-    rows, highest = [], []
-    for block in _blocks(np.arange(len(compared.test)), len(compared.train)):
-        of_block = cosines(block)[:, candidates]
-        first = of_block.argmax(axis=1)
-        rows.append(candidates[first])
-        highest.append(of_block.max(axis=1))
-    cosine = np.concatenate(highest)
-    train_ids = compared.train["query_id"].iloc[np.concatenate(rows)].to_numpy()
-    nearest_ids = np.where(cosine > 0, train_ids, "")
-    columns = [compared.test["query_id"], nearest_ids, cosine.clip(min=0)]
-    return pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True)))
+    candidates = compared.train.iloc[compared.random_from]
+    candidate_ids = candidates["query_id"].to_numpy()
+    all_rows = np.arange(len(compared.test))
+    blocks = []
+    for rows in _blocks(all_rows, len(compared.train)):
+        of_candidates = cosines(rows)[:, compared.random_from]
+        first = of_candidates.argmax(axis=1)
+        highest = of_candidates.max(axis=1)
+        query_ids = compared.test["query_id"].iloc[rows]
+        nearest_ids = np.where(highest > 0, candidate_ids[first], "")
+        columns = (query_ids, nearest_ids, highest.clip(min=0))
+        blocks.append(pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True))))
+    return pd.concat(blocks, ignore_index=True)
 
 
 def _encoded(encoder: str, compared: Compared) -> Cosines:
@@ -270,8 +274,9 @@ class _Nearest(NamedTuple):
             order = np.argsort(-values, axis=1)
             top.append(np.take_along_axis(values, order, axis=1))
             top_rows.append(np.take_along_axis(nearest, order, axis=1))
-        top_cosines, nearest_rows = np.concatenate(top), np.concatenate(top_rows)
-        return cls(cosines, compared.drawn, n_train, top_cosines, nearest_rows)
+        all_top = np.concatenate(top)
+        all_top_rows = np.concatenate(top_rows)
+        return cls(cosines, compared.drawn, n_train, all_top, all_top_rows)
 
     def similarity(self, set_rows: np.ndarray) -> np.ndarray:
         """Return the highest cosine of each test query to a training set: float32[test queries]."""

@@ -67,10 +67,10 @@ def _report_few_measuring(n_queries: int, what: str, effect: str, largest: float
     """Say on standard error if queries find only a change, or lead, above a share of the mean."""
     found = smallest_share(n_queries)
     if found > largest:
-        percent = 100 * found
+        limit = f"about {100 * found:.0f} % or more"
         print(
-            f"few {what}: {n_queries} find a {effect} of about {percent:.0f} % or more with 80 % "
-            "power, if values vary over queries as those of BM25 usually do.",
+            f"few {what}: {n_queries} find a {effect} of {limit} with 80 % power, if values vary "
+            "over queries as those of BM25 usually do.",
             file=sys.stderr,
         )
 

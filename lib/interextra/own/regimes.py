@@ -106,7 +106,8 @@ def nearest_training_queries(folder: SplitFolder, encoder: str = "") -> pd.DataF
         first = folder.nearest.assign(train_query=train_query)
     else:
         is_searched = pool["query_id"].isin(queries["query_id"])
-        first = _encoded_neighbours(pool[~is_searched], test, encoder or default_encoder())
+        encoder = encoder or default_encoder()
+        first = _encoded_neighbours(pool[~is_searched], test, encoder)
     first = first[["query_id", "train_query", "cosine"]]
     nearest = test[["query_id"]].merge(first, how="left")
     nearest = nearest.fillna({"train_query": "", "cosine": 0.0})
@@ -117,7 +118,8 @@ def nearest_training_queries(folder: SplitFolder, encoder: str = "") -> pd.DataF
 
 def _encoded_neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query by an encoder."""
-    report_seconds(encoder, [*train["text"], *test["text"]])
+    texts = pd.concat([train["text"], test["text"]]).tolist()
+    report_seconds(encoder, texts)
     pairs = neighbours(train, test, encoder)
     first = pairs.drop_duplicates("test_query_id")
     return first.rename(columns={"test_query_id": "query_id"})
@@ -285,9 +287,10 @@ def _claims(
     judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
     low, high = answers["low"], answers["high"]
     errors = answers.drawn().std(axis=1)
-    plain = judged.assign(low=low, high=high, resolution=detectable(low, high, errors))
+    resolution = detectable(low, high, errors)
+    plain = judged.assign(low=low, high=high, resolution=resolution).to_dict("records")
     rows = []
-    for row, noise in zip(plain.to_dict("records"), answers["noise"], strict=True):
+    for row, noise in zip(plain, answers["noise"], strict=True):
         claim = loss if row["claim"] == loss.name else lead
         rows.append(_judged_by_interval(row, claim, noise))
     return pd.DataFrame(rows)

@@ -41,7 +41,8 @@ def loss_sentence(row: Row, margin: float) -> str:
     >>> loss_sentence(row | {"n_trainings": 1}, 0.05)
     'No loss above 5 % (-1.2 %, 95 % CI -4.1 to +1.7; one training run).'
     """
-    numbers = f"({_with_interval(row, '%')}; {_trainings(row)})"
+    change = _with_interval(row, "%")
+    numbers = f"({change}; {_trainings(row)})"
     limit = f"{100 * margin:g} %"
     obstacle = OBSTACLES.get(row["reason"])
     low, high = row["low"], row["high"]
@@ -99,13 +100,13 @@ def numbers_sentence(row: Row, measure: str, protocol: str) -> str:
     ----------
     row : of the changes: interpolation, extrapolation, detects, n_queries.
     """
-    means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
-    n_queries = f"{row['n_queries']:,.0f} test queries"
+    means = " and ".join(f"{row[regime]:.3f} in {regime}" for regime in REGIMES)
+    design = f"{protocol}, {row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):
         percent = 100 * row["detects"]
         power = f"a change of {percent:.1f} % would be found with 80 % power"
-    return f"{measure} is {' and '.join(means)} ({protocol}, {n_queries}); {power}."
+    return f"{measure} is {means} ({design}); {power}."
 
 
 def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
@@ -115,7 +116,8 @@ def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
     estimate = with_unit(row["estimate"], unit)
     if np.isnan(row["low"]):
         return f"{estimate}{between}no interval"
-    low, high = (f"{100 * row[end]:+.1f}" for end in ("low", "high"))
+    low = f"{100 * row['low']:+.1f}"
+    high = f"{100 * row['high']:+.1f}"
     return f"{estimate}{between}95 % CI {low} to {high}"
 
 

@@ -172,7 +172,8 @@ def _vectors_of(
     tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
     if options["vectors"]:
         return GivenVectors.of(options["vectors"], pool, tested)
-    return Vectors(encoder=options["encoder"] or default_encoder(), train=pool, test=tested)
+    encoder = options["encoder"] or default_encoder()
+    return Vectors(encoder=encoder, train=pool, test=tested)
 
 
 def _number(value: float, total: int) -> int:
@@ -221,8 +222,10 @@ def _report_seconds(split: OfVectors, store: Store) -> None:
     """Say how long it takes to encode the queries of a split, if that is to be done."""
     vectors = split.vectors
     if isinstance(vectors, Vectors) and store.missing([vectors]):
-        frames = [queries.frame() for queries in (vectors.train, *vectors.test)]
-        report_seconds(vectors.encoder, pd.concat(frames)["text"].tolist())
+        texts: list[str] = []
+        for queries in (vectors.train, *vectors.test):
+            texts += queries.frame()["text"].tolist()
+        report_seconds(vectors.encoder, texts)
 
 
 def gate_of(options: Options, source: Source) -> str:
@@ -340,8 +343,9 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    few.refuse_too_few(training_ids, len(compared.test), len(test.gate_ids))
-    few.report_few(training_ids, len(compared.test), len(test.gate_ids))
+    n_test, n_gate = len(compared.test), len(test.gate_ids)
+    few.refuse_too_few(training_ids, n_test, n_gate)
+    few.report_few(training_ids, n_test, n_gate)
     _report_unused_dev(split, gate, options)
     measured = distance.measure(split, compared, store, options)
     training_sets = {}
@@ -501,8 +505,10 @@ def _write_sample(folder: Path, split: Split, searched: pd.DataFrame) -> None:
 
 def _write_distances(folder: Path, measured: distance.Measured) -> None:
     """Write how near the sets lie, and the nearest training query of each test query."""
-    for name, table in ((DISTANCE, measured.distances), (NEAREST, measured.nearest)):
-        write_text(folder / name, table.to_csv(index=False, float_format="%.6g"))
+    tables = {DISTANCE: measured.distances, NEAREST: measured.nearest}
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        write_text(folder / name, text)
 
 
 def _write_queries(path: Path, queries: pd.DataFrame) -> None:
