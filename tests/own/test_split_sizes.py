@@ -12,7 +12,7 @@ from interextra.cli import main
 from interextra.data.load import open_collection
 from interextra.own import few
 from interextra.own import splitting as own
-from interextra.own.few import LEAST_MEASURING, LEAST_TRAINING
+from interextra.own.few import LEAST
 from interextra.own.split_folder import SplitFolder
 from interextra.store.errors import InputError
 
@@ -78,20 +78,17 @@ def test_the_command_says_that_sets_were_cut_and_what_divided_them(uneven, store
     assert "--unequal is of another protocol" in capsys.readouterr().err
 
 
-def test_a_set_smaller_than_a_batch_is_refused(spec, store, monkeypatch):
-    monkeypatch.setattr(few, "LEAST_TRAINING", LEAST_TRAINING)
-    with pytest.raises(InputError, match="interpolation-12 has 12 training queries, fewer than a"):
-        written(spec, store, "restrain", "out", size=12)
-    assert not Path("out").exists()
-
-
-def test_queries_that_decide_nothing_are_refused(spec, store, monkeypatch):
+def test_too_few_queries_are_refused(spec, store, monkeypatch):
     """Where a fifth of the test queries is less, ten show the lead."""
-    monkeypatch.setattr(few, "LEAST_MEASURING", LEAST_MEASURING)
+    monkeypatch.setattr(few, "LEAST", LEAST)
+    with pytest.raises(InputError, match="interpolation-9 has 9 training queries, of which at lea"):
+        written(spec, store, "restrain", "out", size=9)
+    assert not Path("out").exists()
+    with pytest.raises(InputError, match="2 queries would measure and 10 show the lead, of which"):
+        written(spec, store, "shift", "out", **BY_TOPIC)
+    assert not Path("out").exists()
     _, manifest = written(spec, store, "restrain", "out", size=12)
     assert (manifest["n_test"], manifest["n_gate"]) == (14, 10)
-    with pytest.raises(InputError, match="2 queries measure and 10 show the lead; fewer than 10"):
-        written(spec, store, "shift", "few", **BY_TOPIC)
 
 
 def test_few_queries_are_said(capsys):

@@ -105,7 +105,8 @@ def split(store: Store, args: Namespace) -> None:
         f"{n_test:,} test queries, and {n_gate:,} for the lead over a baseline (gate.txt)."
     )
     distances = SplitFolder.open(out, args.attribute).distances
-    print("\n" + distance.printed(distances))
+    print(f"The similarity of queries is that of {manifest['encoder']} (--encoder).\n")
+    print(distance.printed(distances))
     for warning in distance.warnings(distances):
         print(warning)
 

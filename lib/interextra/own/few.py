@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError
 
-# Training queries of a set. Fewer are no batch of 32, as most trainers and the recipes here have;
-# from few, an epoch is six steps, and a model that hardly moved hardly differs in its regimes.
-LEAST_TRAINING = 32
+# Fewer queries, of whatever use, decide nothing, see `stats.tests`.
+LEAST = LEAST_QUERIES
+# Training queries of a set: from fewer, an epoch is at most six batches of 32, and a model that
+# hardly moves hardly differs between its regimes.
 FEW_TRAINING = 200
-# Queries that measure, or show the lead. Fewer decide nothing, see `stats.tests`. Others are few
-# where the smallest change that they find is above this share of the mean: published losses of
-# dense retrievers are of 9 % and more, and a retriever that is worth its training leads by a third.
-LEAST_MEASURING = LEAST_QUERIES
+# Queries that measure, or show the lead, are few where the smallest change that they find is above
+# this share of the mean: published losses of dense retrievers are of 9 % and more, and a retriever
+# that is worth its training leads by a third.
 FINDS_CHANGE = 0.2
 FINDS_LEAD = 1 / 3
 # Standard deviation over queries as a share of the mean: of BM25 on MedQuAD and in the generated
@@ -30,16 +30,15 @@ def refuse_too_few(training_ids: Mapping[str, Sequence[str]], n_test: int, n_gat
     n_test, n_gate : queries that measure, and that show the lead.
     """
     name, n_train = _smallest_set(training_ids)
-    if n_train < LEAST_TRAINING:
+    if n_train < LEAST:
         raise InputError(
-            f"the set {name} has {n_train} training queries, fewer than a batch of "
-            f"{LEAST_TRAINING}: ask for a larger --size, or name larger --clusters"
+            f"the set {name} has {n_train} training queries, of which at least {LEAST} are needed: "
+            "give a larger --size, or name larger --clusters"
         )
-    if min(n_test, n_gate) < LEAST_MEASURING:
+    if min(n_test, n_gate) < LEAST:
         raise InputError(
-            f"{n_test} queries measure and {n_gate} show the lead; fewer than {LEAST_MEASURING} "
-            "decide nothing: name more --test-splits, a --gate-split, or of a shift a larger "
-            "--n-test"
+            f"{n_test} queries would measure and {n_gate} show the lead, of which at least {LEAST} "
+            "are needed: name more --test-splits, a --gate-split, or of a shift a larger --n-test"
         )
 
 
