@@ -29,14 +29,19 @@ def uneven(spec):
     return spec
 
 
+def asked(protocol, **more):
+    """The options of a protocol, those of the others as they are by default."""
+    return OPTIONS | BY_TOPIC | more | {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
+
+
 def sizes(split, store):
     store.build(split)
     return [len(split.sets(store)[name]) for name in own.sets_of(split)]
 
 
-@pytest.mark.parametrize(("protocol", "more"), [("resttest", {}), ("shift", BY_TOPIC)])
-def test_sets_are_as_large_as_the_smallest_one(uneven, store, protocol, more):
-    options = OPTIONS | more
+@pytest.mark.parametrize("protocol", ["resttest", "shift"])
+def test_sets_are_as_large_as_the_smallest_one(uneven, store, protocol):
+    options = asked(protocol)
     split = own.split_of(protocol, uneven, options)
     as_published = sizes(split, store)
     equal = own.prepared(split, store, options)
@@ -51,16 +56,15 @@ def test_sets_are_as_large_as_the_smallest_one(uneven, store, protocol, more):
 def test_nothing_is_computed_where_sizes_are_given(spec, store, monkeypatch):
     monkeypatch.setattr(type(store), "build", lambda *_: pytest.fail("computed"))
     for protocol, more in (("restrain", {}), ("resttest", {"size": 9}), ("shift", {"size": 9})):
-        options = OPTIONS | BY_TOPIC | more
-        options |= {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
+        options = asked(protocol, **more)
         split = own.split_of(protocol, spec, options)
         assert own.prepared(split, store, options) is split
 
 
 def test_the_command_says_that_sets_were_cut_and_what_divided_them(uneven, store, capsys):
-    asked = ["split", "shift", "--collection", uneven, "--n-test", "2", "--other-encoder", "lsa"]
-    asked += ["--encoder", "tf-idf", "--attribute", "column:topic"]
-    assert main([*asked, "--out", "equal"]) == 0
+    command = ["split", "shift", "--collection", uneven, "--n-test", "2", "--encoder", "tf-idf"]
+    command += ["--other-encoder", "lsa", "--attribute", "column:topic"]
+    assert main([*command, "--out", "equal"]) == 0
     lines = capsys.readouterr().out.splitlines()
     counts = [line.split(": ")[1].split(" ")[0] for line in lines if "training queries," in line]
     assert len(counts) == 3 and len(set(counts)) == 1
@@ -70,7 +74,7 @@ def test_the_command_says_that_sets_were_cut_and_what_divided_them(uneven, store
     assert "equal/test.tsv: 6 queries to search with the model of each set: 5 test queries" in (
         "\n".join(lines)
     )
-    assert main([*asked, "--out", "all", "--unequal"]) == 0
+    assert main([*command, "--out", "all", "--unequal"]) == 0
     lines = capsys.readouterr().out.splitlines()
     counts = [line.split(": ")[1].split(" ")[0] for line in lines if "training queries," in line]
     assert len(set(counts)) > 1 and not any("All sets are" in line for line in lines)

@@ -251,7 +251,7 @@ def _sentences(
 ) -> list[str]:
     """Return the answer and what it rests on; see `Report`."""
     rows = claims.set_index("claim").to_dict("index")
-    all_queries = changes.iloc[0]
+    all_queries = changes.iloc[0].to_dict()  # of the first measure, as the claims
     measure = all_queries["measure"]
     whose = f"queries of the split {folder.gate}" if folder.gate else "test queries held out for it"
     sentences = [
