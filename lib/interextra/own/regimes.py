@@ -46,6 +46,7 @@ STYLE = (
     ";border-bottom:1px solid #ddd}"
     "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
     ".answer{font-size:1.15em;font-weight:bold}.wide{overflow-x:auto}"
+    "@media(max-width:40em){body{font-size:13px;padding:0 .6em}td,th{padding:.2em .5em .2em 0}}"
 )
 LEGEND = (
     "All intervals are plain 95 % confidence intervals, over {over}. The lead in domain is "
