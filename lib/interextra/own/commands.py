@@ -176,6 +176,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         args.model, args.model_revision, args.recipe, args.batch_size, args.spare
     )
     divided = splitting.split_of(args.protocol, args.collection, options)
+    for place in filter(None, (args.output_folder, args.prediction_folder)):
+        splitting.refuse_place(Path(place))
     divided = splitting.prepared(divided, store, options)
     gate = splitting.gate_of(options, divided.pool.source)
     train = probing.trainer(recipe, divided, gate)
