@@ -121,7 +121,8 @@ def test_the_nearest_queries_of_a_folder_are_those_that_the_encoder_finds(spec, 
         assert folder.manifest.encoder == "lsa"
         stored = regimes.nearest_training_queries(folder)
         found = regimes.nearest_training_queries(folder, "lsa")
-        assert stored["cosine"].tolist() == pytest.approx(found["cosine"].tolist(), abs=1e-4)
+        if protocol == "restrain":  # of a shift LSA is fitted on the searched queries, too
+            assert stored["cosine"].tolist() == pytest.approx(found["cosine"].tolist(), abs=1e-4)
         assert stored["query_id"].tolist() == found["query_id"].tolist()
         assert not set(stored["query_id"]) & set(folder.gate_ids)
         assert stored["train_query"].str.len().gt(0).all()

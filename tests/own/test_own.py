@@ -209,7 +209,7 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
         claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
     )
     assert claims["lead"]["n_queries"] == len(given.gate_ids) and "held out" in told["sentences"][2]
-    tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "values")}
+    tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "systems", "values")}
     assert {Path(name).name for name in told["files"]} == {*tables, "regimes.html"}
     values = pd.read_csv("found/values.csv")
     assert list(values) == ["name", "qid", "measure", "value"] and set(

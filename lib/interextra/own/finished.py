@@ -15,11 +15,12 @@ import pandas as pd
 from interextra import figures
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import check, per_query
+from interextra.models.encoders import default_encoder
 from interextra.overlap.near import near_pairs
 from interextra.own import regimes
 from interextra.own.audit import NEAR, TEXT, Side
 from interextra.own.clean import values_of_system
-from interextra.own.distance import TF_IDF, nearest_of
+from interextra.own.distance import nearest_of
 from interextra.own.finished_sentences import (
     ALL,
     COPIES,
@@ -173,7 +174,7 @@ def finished(
     rivals: Mapping[str, RunFile] | None = None,
     control: str = "",
     measure: str = "nDCG@10",
-    encoder: str = TF_IDF,
+    encoder: str = "",
     near: float = NEAR,
     margin: float = 0.05,
     seed: int = 1,
@@ -198,7 +199,7 @@ def finished(
     control : str
         The rival of the same kind as the models, such as their recipe on other queries.
     encoder : str
-        Says how near queries are: tf-idf, or one of `models.encoders`.
+        Says how near queries are, one of `models.encoders`; "": `default_encoder`.
     near : float
         Share of common words (Jaccard) of near-duplicates, see `overlap.near.near_pairs`.
     margin : float
@@ -212,6 +213,7 @@ def finished(
     """
     check([measure])
     regimes.refuse_first(measure)
+    encoder = encoder or default_encoder()
     every_run = {**runs, **(rivals or {})}
     values = _values(test, every_run, measure)
     if not rivals:
