@@ -24,7 +24,7 @@ from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
 from interextra.site.repository import find_repository, repository_root
 from interextra.store import Cell, InputError, Store, cache_folder
-from interextra.store.extras import EXTRA, lacking, require
+from interextra.store.extras import explained, require
 from interextra.store.prices import described, priced
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
@@ -440,7 +440,8 @@ def main(arguments: list[str] | None = None) -> int:
             refuse_texts(args)
             refuse_numbers(args)
             require(args.command, *args.needs)
-            return _called(args)
+            with explained(args.command):
+                return args.function(args) or 0
     except Stopped as stopped:
         signal_name = stopped.number.name
         print(f"interextra: stopped by {signal_name}; {GO_ON}", file=sys.stderr)
@@ -461,17 +462,6 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"interextra: {line}", file=sys.stderr)
         return 2
-
-
-def _called(args: argparse.Namespace) -> int:
-    """Run the function of a command; a module of an extra that it lacks is one line."""
-    try:
-        return args.function(args) or 0
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in EXTRA:
-            raise lacking(args.command, package) from error
-        raise
 
 
 def _set_environment() -> None:
