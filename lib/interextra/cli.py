@@ -178,7 +178,7 @@ def command_status(args: argparse.Namespace) -> None:
     counts = {}
     for cell in selected:
         state = Results(store, [cell]).state()
-        counts[cell.name] = (state.results, state.done)
+        counts[cell.name] = {"results": state.results, "done": state.done}
     results = Results(store, selected)
     for key in results.cells:
         if results.is_done(key):
@@ -188,9 +188,9 @@ def command_status(args: argparse.Namespace) -> None:
     if args.json:
         seconds_left = round(state.seconds_left)
         found = {"notebooks": counts, "computing": computing, "seconds_left": seconds_left}
-        print(json.dumps(found))
+        own.print_json("status", found)
         return
-    table = pd.DataFrame.from_dict(counts, orient="index", columns=["results", "done"])
+    table = pd.DataFrame.from_dict(counts, orient="index")
     print(table.to_string(), end="\n\n")
     for title, seconds in computing.items():
         print(f"being computed for {lasting(seconds)}: {title}")
@@ -218,7 +218,7 @@ def command_plan(args: argparse.Namespace) -> None:
     _print_downloads(selected, needed)
     if args.json:
         found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
-        print(json.dumps(found))
+        own.print_json("plan", {"notebooks": found})
         return
     for name, table in priced(rows, os.cpu_count() or 1).items():
         text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
@@ -300,16 +300,16 @@ def command_verify(args: argparse.Namespace) -> int:
 
 def command_evaluate(args: argparse.Namespace) -> None:
     """Measure a run file by judgements."""
-    from interextra.data.runs import RunFile
     from interextra.data.trec import read_qrels
     from interextra.measures.evaluate import per_query, report
     from interextra.measures.pool import pool_range, rank_biased_precision
     from interextra.own.clean import only
+    from interextra.own.run_files import read_run
 
-    run = RunFile.read(args.run)
     qrels = read_qrels(args.qrels)
     if args.only:
         qrels = only(qrels, args.only)
+    run = read_run(Path(args.run), set(qrels["query_id"]))
     if not set(run.query_ids) & set(qrels["query_id"]):
         raise InputError(
             f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries"
@@ -320,7 +320,13 @@ def command_evaluate(args: argparse.Namespace) -> None:
         precision = rank_biased_precision(run, qrels)
         precision = precision.set_axis(["RBP", "RBP residual"], axis="columns")
         table = table.join([gain_range, precision])
-    print(report(table, each=args.per_query), end="")
+    if args.json:
+        found = {"n_queries": len(table), "means": table.mean().to_dict()}
+        if args.per_query:
+            found["queries"] = table.to_dict("index")
+        own.print_json("evaluate", found)
+    else:
+        print(report(table, each=args.per_query), end="")
 
 
 def command_export(args: argparse.Namespace) -> None:

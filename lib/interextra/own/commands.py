@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from interextra.own.seen import Given
     from interextra.own.split_folder import SplitFolder
 
+# Command → version of what --json prints, which book/agents.md describes: another number where a
+# key goes or changes its meaning. `probe` prints what `regimes` does.
+SCHEMAS = {"audit": 1, "evaluate": 1, "plan": 1, "regimes": 1, "split": 1, "status": 1}
 REPORTED = [
     "queries",
     "measure",
@@ -75,7 +78,7 @@ def audit(args: Namespace) -> None:
         shares = found.shares.to_dict("records")
         told = {"shares": shares, "compared": found.compared, "by_name": by_name}
         told["conclusion"] = sentences
-        _print_json(told, paths)
+        _print_json("audit", told, paths)
     else:
         _print_lines(lines, paths)
 
@@ -91,6 +94,9 @@ def split(store: Store, args: Namespace) -> None:
     splitting.refuse_existing(out)
     store.build(made)
     manifest = splitting.export(made, store, out, options)
+    if args.json:
+        _print_split(manifest, SplitFolder.open(out, args.attribute), out)
+        return
     for name, counts in manifest["sets"].items():
         n_queries = f"{counts['queries']:,} training queries"
         n_pairs = f"{counts['pairs']:,} pairs"
@@ -102,6 +108,22 @@ def split(store: Store, args: Namespace) -> None:
     print("\n" + distance.printed(distances))
     for warning in distance.warnings(distances):
         print(warning)
+
+
+def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> None:
+    """Print a split for a program."""
+    from interextra.own import distance
+    from interextra.own.splitting import MANIFEST
+
+    found = {
+        "folder": str(out),
+        "sets": manifest["sets"],
+        "n_test": manifest["n_test"],
+        "n_gate": manifest["n_gate"],
+        "distances": _records(folder.distances),
+        "warnings": distance.warnings(folder.distances),
+    }
+    _print_json("split", found, [out / name for name in [MANIFEST, *manifest["files"]]])
 
 
 def regimes(store: Store, args: Namespace) -> None:
@@ -117,6 +139,8 @@ def regimes(store: Store, args: Namespace) -> None:
     folder = SplitFolder.open(Path(args.split), args.attribute)
     if not args.baseline:
         require("regimes without --baseline RUN", "pyserini")
+    if args.given:
+        require("regimes --given, which compares with BM25,", "pyserini")
     nearest = reporting.nearest_training_queries(folder, args.encoder)
     values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
     if args.baseline:
@@ -237,7 +261,7 @@ def _print_report(report: "Report", as_json: bool) -> None:
             "systems": _records(report.systems),
             "sentences": report.sentences,
         }
-        _print_json(found, report.files)
+        _print_json("regimes", found, report.files)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
         systems = report.systems.to_string(index=False, float_format="%.3f")
@@ -249,10 +273,15 @@ def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     return json.loads(table.to_json(orient="records"))
 
 
-def _print_json(found: dict[str, Any], paths: Sequence[Path]) -> None:
-    """Print what was found for a program."""
-    files = [str(path) for path in paths]
-    print(json.dumps(found | {"files": files}))
+def _print_json(command: str, found: dict[str, Any], paths: Sequence[Path]) -> None:
+    """Print what was found for a program, and the files."""
+    print_json(command, found | {"files": [str(path) for path in paths]})
+
+
+def print_json(command: str, found: dict[str, Any]) -> None:
+    """Print what a command found for a program, with the name and version of its schema."""
+    schema = f"interextra.{command}/{SCHEMAS[command]}"
+    print(json.dumps({"schema": schema} | found))
 
 
 def _print_lines(lines: Sequence[str], paths: Sequence[Path]) -> None:

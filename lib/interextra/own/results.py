@@ -197,10 +197,10 @@ class SplitResult(Result):
             similarity=sets["random"], low=sets["random_low"], high=sets["random_high"]
         )
         points = sets.assign(low=sets["similarity"], high=sets["similarity"])
-        both = pd.concat([points.assign(training="this set"), random.assign(training="random")])
+        both = pd.concat([points.assign(training="this set"), random.assign(training="random set")])
         if both.empty:
             raise InputError(f"{self.path}: has no distances; split again")
-        label = "cosine to the nearest training query"
+        label = "cosine to the nearest training query (of random sets with their middle 95 %)"
         rows = both.assign(row=both["set"] + ", " + both["regime"])
         return _forest(rows, "row", "similarity", label, panel="encoder", hue="training")
 
