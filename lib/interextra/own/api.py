@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
 from interextra.data.collection import Passages, write_passages
-from interextra.data.runs import COLUMNS, RunFile
-from interextra.measures.evaluate import check, per_query
+from interextra.data.runs import RunFile
+from interextra.measures.evaluate import check
 from interextra.own import audit as auditing
 from interextra.own import clean, splitting
 from interextra.own import probe as probing
@@ -22,13 +22,13 @@ from interextra.own.frames import Judged, passages_of, write_collection
 from interextra.own.options import refuse_numbers
 from interextra.own.regimes import Report
 from interextra.own.results import AuditResult, RegimesResult, SplitResult
-from interextra.own.run_files import run_of_hits
 from interextra.own.seen import Given, has_seen
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import (
     BM25,
     Found,
     systems_of,
+    value_of_each,
     values_of_run,
     values_of_runs,
     values_of_systems,
@@ -37,6 +37,8 @@ from interextra.store import InputError, Store, cache_folder, offenders
 from interextra.store.extras import explained, require
 
 NDCG = "nDCG@10"
+# What trainings found, see `regimes`
+Trained: TypeAlias = str | Path | pd.DataFrame | Mapping[str, Found]
 
 
 @explained("ix.audit")
@@ -47,7 +49,7 @@ def audit(
     *,
     train_qrels: pd.DataFrame | None = None,
     test_qrels: pd.DataFrame | None = None,
-    run: str | RunFile | pd.DataFrame | Mapping[str, Mapping[str, float]] = "",
+    run: str | Found = "",
     measure: str = NDCG,
     near: float = NEAR,
     near_passages: float = 1.0,
@@ -127,21 +129,12 @@ def _side(
     return auditing.read(queries, name)
 
 
-def _values_of_system(run: Any, test: Side, measure: str) -> pd.Series | None:
+def _values_of_system(run: str | Found, test: Side, measure: str) -> pd.Series | None:
     """Return the values per query of a run in any form, see `clean.values_of_system`."""
     if isinstance(run, str):
         return clean.values_of_system(test, run, measure)
-    if isinstance(run, pd.DataFrame) and "value" in run:
-        [(name, table)] = systems_of(run.assign(name="run")).items()
-        of_measure = table[table["measure"] == measure].set_index("query_id")["value"]
-        return of_measure.rename(name)
-    if test.qrels is None or test.known_by == TEXT:
-        raise InputError("run: needs judgements of the test queries by doc_id; give test_qrels")
-    if isinstance(run, pd.DataFrame):
-        run = RunFile.from_frame(run.rename(columns=COLUMNS))
-    if isinstance(run, Mapping):
-        run = run_of_hits(run)
-    return per_query(run, test.qrels, [measure])[measure].rename("run")
+    qrels = None if test.known_by == TEXT else test.qrels
+    return value_of_each(run, test.queries["query_id"].tolist(), qrels, measure)
 
 
 @explained("ix.split")
@@ -224,11 +217,11 @@ def _written(
 
 @explained("ix.regimes")
 def regimes(
-    values: str | Path | pd.DataFrame | Mapping[str, Found],
+    values: Trained,
     split: str | Path | SplitResult,
     *,
-    baseline: str | Path | Found | None = None,
-    given: str | Path | Found | None = None,
+    baseline: str | Found | None = None,
+    given: str | Found | None = None,
     measures: Sequence[str] = (),
     margin: float = 0.05,
     encoder: str = splitting.DEFAULTS["encoder"],
@@ -274,35 +267,48 @@ def regimes(
         What the command refuses; names of no training set.
     """
     refuse_numbers(Namespace(margin=margin, seed=seed, n_boot=n_boot))
-    if baseline is None:
-        require("ix.regimes without a baseline", "pyserini")
-    if given is not None:
-        require("ix.regimes with a given model, which is compared with BM25", "pyserini")
-    if isinstance(split, SplitResult):
-        folder = split.folder
-    else:
-        folder = SplitFolder.open(Path(split), attribute)
+    _require_bm25(baseline is None, given is not None)
+    folder = _opened(split, attribute)
     store = store or _default_store()
     systems = _systems(values)
     measures = list(measures) or _measures_of(systems)
     reporting.refuse_measures(measures)
-    named = _taken(baseline, systems, "baseline")
+    rival = _taken(baseline, systems, "baseline")
     before = _taken(given, systems, "given")
     nearest = reporting.nearest_training_queries(folder, encoder)
     if isinstance(values, str | Path):
         found = values_of_runs(folder, str(values), measures, skip_own)
     else:
         found = values_of_systems(folder, systems, measures, skip_own)
-    if named is None:
-        store.build(folder.bm25)
-        named = _Named(BM25, folder.read(folder.bm25, store))
-    rival = values_of_run(named.found, folder, measures, skip_own, named.name)
+    if rival is None:
+        rival = _Named(BM25, _bm25(folder, store))
+    of_rival = values_of_run(rival.found, folder, measures, skip_own, rival.name)
     seen = None
     if before is not None:
-        store.build(folder.bm25)
         seen = _given(before, folder, store, measures, skip_own, seed, n_boot)
-    report = reporting.report(folder, found, rival, nearest, margin, seed, n_boot, seen)
-    return RegimesResult(*_with_name(report, named.name, seen, measures[0]))
+    report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, seen)
+    return RegimesResult(*_with_name(report, rival.name, seen, measures[0]))
+
+
+def _require_bm25(is_baseline: bool, has_given: bool) -> None:
+    """Refuse what is compared with BM25 where that cannot be made."""
+    if is_baseline:
+        require("ix.regimes without a baseline", "pyserini")
+    if has_given:
+        require("ix.regimes with a given model, which is compared with BM25,", "pyserini")
+
+
+def _opened(split: str | Path | SplitResult, attribute: str) -> SplitFolder:
+    """Return the folder of a split."""
+    if isinstance(split, SplitResult):
+        return split.folder
+    return SplitFolder.open(Path(split), attribute)
+
+
+def _bm25(folder: SplitFolder, store: Store) -> RunFile:
+    """Compute BM25 on the queries to search, and read it."""
+    store.build(folder.bm25)
+    return folder.read(folder.bm25, store)
 
 
 class _Named(NamedTuple):
@@ -312,7 +318,7 @@ class _Named(NamedTuple):
     found: Found
 
 
-def _systems(values: str | Path | pd.DataFrame | Mapping[str, Found]) -> dict[str, Found]:
+def _systems(values: Trained) -> dict[str, Found]:
     """Return what was found by the name of its system; of a pattern of paths nothing."""
     if isinstance(values, str | Path):
         return {}
@@ -352,7 +358,7 @@ def _given(
 ) -> Given:
     """Measure the model before fine-tuning; what it has seen is tested against BM25."""
     sampled = folder.with_training_sample()
-    rival = values_of_run(sampled.read(folder.bm25, store), sampled, measures, skip_own)
+    rival = values_of_run(_bm25(sampled, store), sampled, measures, skip_own)
     values = values_of_run(before.found, sampled, measures, skip_own, before.name)
     return Given(values, has_seen(sampled, values, rival, measures[0], seed, n_boot))
 

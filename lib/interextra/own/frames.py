@@ -111,17 +111,25 @@ def _with_ids(table: pd.DataFrame, what: str, has_qrels: bool) -> pd.DataFrame:
 def _with_strings(table: pd.DataFrame, names: list[str], what: str) -> pd.DataFrame:
     """Return a table whose ids are strings."""
     _refuse_missing(table, names, what)
-    ids = {name: strings(table[name], f"{what}: {name}").to_pylist() for name in names}
-    return table.assign(**ids)
+    columns = {}
+    for name in names:
+        column = strings(table[name], f"{what}: {name}")
+        columns[name] = column.to_pylist()
+    return table.assign(**columns)
 
 
 def _refuse_other_texts(table: pd.DataFrame, what: str) -> None:
     """Refuse rows whose text is none, and a table without rows."""
-    is_text = table["text"].map(lambda value: isinstance(value, str) and bool(value.strip()))
-    wrong = table.index[~is_text.astype(bool)].tolist()
+    is_text = table["text"].map(_is_text).astype(bool)
+    wrong = table.index[~is_text].tolist()
     if table.empty or wrong:
         rows = offenders(wrong) or "there is none"
         raise InputError(f"{what}: each row needs a text; rows: {rows}")
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _judgements(frame: pd.DataFrame | None, query_ids: pd.Series, what: str) -> pd.DataFrame | None:
@@ -168,22 +176,22 @@ def write_collection(folder: Path, passages: pd.DataFrame, splits: Mapping[str, 
     InputError
         Queries of two splits with the same id, a split without judgements by doc_id.
     """
-    _refuse_unsplit(splits)
+    qrels = _qrels_of(splits)
     queries = pd.concat([judged.queries for judged in splits.values()], ignore_index=True)
     attributes = queries.drop(columns=["query_id", "text"])
     records = queries[["query_id", "text"]].assign(metadata=attributes.to_dict("records"))
     write_text(folder / "corpus.jsonl", _lines(passages))
     write_text(folder / "queries.jsonl", _lines(records))
-    for name, judged in splits.items():
-        table = judged.qrels[QRELS_COLUMNS]
-        text = table.to_csv(sep="\t", index=False, header=BEIR_HEADER)
+    for name, table in qrels.items():
+        text = table[QRELS_COLUMNS].to_csv(sep="\t", index=False, header=BEIR_HEADER)
         write_text(folder / "qrels" / f"{name}.tsv", text)
     return f"beir:{folder.resolve()}"
 
 
-def _refuse_unsplit(splits: Mapping[str, Judged]) -> None:
-    """Refuse splits with a query_id in common, and one without judgements by doc_id."""
+def _qrels_of(splits: Mapping[str, Judged]) -> dict[str, pd.DataFrame]:
+    """Return the judgements of splits by doc_id; refuse a query_id that two splits have."""
     seen: set[str] = set()
+    qrels = {}
     for name, judged in splits.items():
         if judged.qrels is None or judged.is_by_text:
             raise InputError(f"{name}: no judgements by doc_id, which a trainer needs")
@@ -195,6 +203,8 @@ def _refuse_unsplit(splits: Mapping[str, Judged]) -> None:
                 "rename those of one"
             )
         seen |= query_ids
+        qrels[name] = judged.qrels
+    return qrels
 
 
 def _lines(table: pd.DataFrame) -> str:

@@ -36,13 +36,7 @@ N_PAIRS = 5  # that are printed
 
 
 class Result:
-    """A table and the sentences that say what it means; a kind of it has `to_frame` and `plot`."""
-
-    sentences: Sequence[str]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the table."""
-        raise NotImplementedError
+    """What prints itself; each kind has sentences, a table (`to_frame`) and a figure (`plot`)."""
 
     def lines(self) -> list[str]:
         """Return what is printed."""
@@ -56,10 +50,11 @@ class Result:
         """Return what is printed, for a shell."""
         return str(self)
 
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: the sentences, then the table."""
-        paragraphs = [f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences]
-        return "".join([*paragraphs, shown(self.to_frame()).to_html()])
+
+def _page(sentences: Sequence[str], table: pd.DataFrame) -> str:
+    """Return what a notebook shows: the sentences, then the table."""
+    paragraphs = [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
+    return "".join([*paragraphs, shown(table).to_html()])
 
 
 def _forest(frame: pd.DataFrame, row: str, effect: str, label: str, **options: Any) -> "Drawing":
@@ -128,6 +123,10 @@ class AuditResult(Result):
         most_similar = pairs[columns].head(N_PAIRS)
         table = most_similar.to_string(index=False, float_format="%.2f", max_colwidth=50)
         return [shares, f"{compared}\n", "The most similar pairs:", table, "", *self.sentences]
+
+    def _repr_html_(self) -> str:
+        """Return the sentences and the table for a notebook."""
+        return _page(self.sentences, self.to_frame())
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the tables and the queries to drop, as the command does; return the paths."""
@@ -209,6 +208,10 @@ class SplitResult(Result):
         distances = distance.printed(self.folder.distances)
         return [*self.counts, "", distances, *self.warnings]
 
+    def _repr_html_(self) -> str:
+        """Return the sentences and the table for a notebook."""
+        return _page(self.sentences, self.to_frame())
+
 
 class RegimesResult(Result, Report):
     """A `Report` of both regimes, which prints and draws itself."""
@@ -229,6 +232,10 @@ class RegimesResult(Result, Report):
         changes = self.changes[CHANGES].to_string(index=False, float_format="%.3f")
         systems = self.systems.to_string(index=False, float_format="%.3f")
         return [*self.sentences, "", changes, "", systems]
+
+    def _repr_html_(self) -> str:
+        """Return the sentences and the table for a notebook."""
+        return _page(self.sentences, self.to_frame())
 
     def write(self, folder: str | Path) -> "RegimesResult":
         """Write the page and the tables, see `regimes.write`; return the report with `files`."""

@@ -234,13 +234,12 @@ def _refuse_rows(table: pd.DataFrame, path: Path) -> None:
     is_empty = table[ids].eq("") | table[ids].isna()
     is_gap = is_empty.any(axis=1) | table[numbers].isna().any(axis=1)
     if is_gap.any():
-        gaps = table.loc[is_gap, ids + numbers]
+        names = ids + numbers
+        gaps = table.loc[is_gap, names]
         place = _line_of(path, int(is_gap.to_numpy().argmax()))
+        problem = f"an empty {' or '.join(names)} in {len(gaps)} rows"
         shown = offenders(gaps.itertuples(index=False, name=None))
-        raise InputError(
-            f"{place}: an empty {' or '.join(ids + numbers)} in {len(gaps)} rows: {shown}; "
-            "fill or drop them"
-        )
+        raise InputError(f"{place}: {problem}: {shown}; fill or drop them")
     refuse_repeated(table[ids].astype(str), partial(_line_of, path))
 
 
@@ -248,11 +247,12 @@ def _refuse_texts(column: pd.Series, path: Path) -> None:
     """Refuse a column of numbers in which a text stands."""
     if column.dtype.kind in "iuf":
         return
-    is_text = column.notna() & pd.to_numeric(column, errors="coerce").isna()
-    row = int(is_text.to_numpy().argmax())
-    raise InputError(
-        f"{_line_of(path, row)}: {column.name} {str(column.iloc[row])[:40]!r} is no number"
-    )
+    numbers = pd.to_numeric(column.astype(str), errors="coerce")
+    is_text = column.notna() & numbers.isna()
+    if is_text.any():
+        row = int(is_text.to_numpy().argmax())
+        text = str(column.iloc[row])[:40]
+        raise InputError(f"{_line_of(path, row)}: {column.name} {text!r} is no number")
 
 
 def _line_of(path: Path, row: int) -> str:

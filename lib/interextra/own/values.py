@@ -4,8 +4,9 @@ import glob
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -33,8 +34,9 @@ TREC_NAMES = {
     "bpref": "Bpref",
 }
 Training = tuple[str, str]  # name of the set and seed
-# What a system has found: a run in any form, or a table of its values per query
-Found = Path | RunFile | pd.DataFrame | Mapping[str, Mapping[str, float]]
+Hits: TypeAlias = Mapping[str, Mapping[str, float]]  # query_id → doc_id → score
+# A run in any form, or a table of values per query
+Found: TypeAlias = Path | RunFile | pd.DataFrame | Hits
 
 
 def values_of_runs(
@@ -275,16 +277,64 @@ def values_of_run(
     """
     if isinstance(run, Path):
         source = str(run)
-        is_table = format_suffix(run) == ".csv"
-        run = read_csv(run) if is_table else read_run(run, folder.queries["query_id"])
-    if isinstance(run, pd.DataFrame):
-        table = _with_our_names(run)
-        if "value" in table:
-            return _written_values(table, folder, measures, source)
-        run = RunFile.from_frame(table, source)
-    if not isinstance(run, RunFile):
-        run = run_of_hits(run, source)
-    return _evaluate(run, folder, measures, skip_own, source)
+    read = _run_or_values(run, folder.queries["query_id"], source)
+    if isinstance(read, RunFile):
+        return _evaluate(read, folder, measures, skip_own, source)
+    return _written_values(read, folder, measures, source)
+
+
+def _run_or_values(found: Found, query_ids: Collection[str], source: str) -> RunFile | pd.DataFrame:
+    """Return the run that a user gave in any form, or the table of values that it is instead."""
+    if isinstance(found, Path):
+        is_table = format_suffix(found) == ".csv"
+        found = read_csv(found) if is_table else read_run(found, query_ids)
+    if isinstance(found, pd.DataFrame):
+        table = _with_our_names(found)
+        return table if "value" in table else RunFile.from_frame(table, source)
+    if isinstance(found, RunFile):
+        return found
+    return run_of_hits(found, source)
+
+
+def value_of_each(
+    found: Found, query_ids: Collection[str], qrels: pd.DataFrame | None, measure: str
+) -> pd.Series:
+    """Return the value of each query by a run, or by a table of values, outside of any split.
+
+    Parameters
+    ----------
+    found : Path, RunFile, DataFrame or mapping
+        As `values_of_run` takes them.
+    query_ids : collection of str
+        The queries that are measured.
+    qrels : DataFrame or None
+        Their judgements by doc_id, which a run needs.
+
+    Returns
+    -------
+    Series
+        By query_id; of a run all judged queries, of a table those that it has.
+
+    Raises
+    ------
+    InputError
+        None of the queries, no judgements for a run, values of several systems.
+    """
+    source = str(found) if isinstance(found, Path) else "run"
+    read = _run_or_values(found, query_ids, source)
+    if isinstance(read, pd.DataFrame):
+        _refuse_other_values(read, [measure], source)
+        values = _of_measures(read, [measure], source).set_index("query_id")["value"]
+        values = values[values.index.isin(query_ids)]
+        has_queries = len(values) > 0
+    elif qrels is None:
+        raise InputError(f"{source}: needs judgements of the queries by doc_id; give them")
+    else:
+        has_queries = not set(query_ids).isdisjoint(read.query_ids)
+        values = per_query(read, qrels, [measure])[measure]
+    if not has_queries:
+        raise InputError(f"{source}: has none of the judged test queries; search them")
+    return values.rename(source)
 
 
 def _written_values(
@@ -295,16 +345,21 @@ def _written_values(
 ) -> pd.DataFrame:
     """Return the values of one system that somebody has computed."""
     _refuse_other_values(table, measures, source)
+    values = _of_measures(table, measures, source)
+    ids_of_measures = values.groupby("measure")["query_id"].agg(set)
+    _refuse_other_queries(set.intersection(*ids_of_measures), folder, source)
+    return values
+
+
+def _of_measures(table: pd.DataFrame, measures: Sequence[str], source: str) -> pd.DataFrame:
+    """Return the values of some measures; refuse what is no number, and a query that repeats."""
     is_asked = table["measure"].isin(measures)
-    values = table.loc[is_asked, VALUES]
+    values = table.loc[is_asked, VALUES].reset_index(drop=True)
     numbers = values["value"]
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise InputError(f"{source}: a value is no number")
-    query_ids = strings(values["query_id"], f"{source}: query_id")
-    values["query_id"] = query_ids.to_pandas().set_axis(values.index)
+    values["query_id"] = strings(values["query_id"], f"{source}: query_id").to_pylist()
     refuse_repeated(values[["query_id", "measure"]], source)
-    ids_of_measures = values.groupby("measure")["query_id"].agg(set)
-    _refuse_other_queries(set.intersection(*ids_of_measures), folder, source)
     return values
 
 
