@@ -255,22 +255,38 @@ LACKING = {
     "ix.fit": "ix.fit needs torch",
     "ix.RegimeEvaluator": "ix.RegimeEvaluator needs sentence_transformers",
     "ix.mine_hard_negatives": "ix.mine_hard_negatives needs sentence_transformers",
-    "ix.audit('mini@train', 'mini@test', encoder='minilm')": "ix.audit needs sentence_transformers",
+    "ix.audit(PAIRS, PAIRS, encoder='minilm')": "ix.audit needs sentence_transformers",
 }
 
 
+# The finder of installed modules, which finds none of the extra.
+WITHOUT_EXTRAS = """
+import sys
+from importlib.machinery import PathFinder
+from interextra.store.extras import MODULES
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] not in MODULES["train"]:
+            return super().find_spec(name, path, target)
+
+sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
+import interextra as ix
+import pandas as pd
+PAIRS = pd.DataFrame({"anchor": ["what is tea", "where is rome"], "positive": ["a drink", "here"]})
+for call in sys.argv[1:]:
+    try:
+        eval(call)
+    except ValueError as error:
+        print(error)
+"""
+
+
 def test_a_missing_extra_is_one_line_from_python_too(tmp_path):
-    code = [
-        "import sys",
-        "sys.modules |= dict.fromkeys(['torch', 'pyserini', 'sentence_transformers'])",
-        "import interextra as ix",
-        "for call in sys.argv[1:]:",
-        "    try: eval(call)",
-        "    except ValueError as error: print(error)",
-    ]
     environment = os.environ | {"INTEREXTRA_CACHE": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(code), *LACKING],
+        [sys.executable, "-c", WITHOUT_EXTRAS, *LACKING],
         env=environment,
         capture_output=True,
         text=True,
