@@ -86,7 +86,7 @@ def _refuse_missing_columns(parts: Parts, spec: str) -> None:
         tables[f"qrels of split {split!r}"] = (qrels, QRELS_COLUMNS)
     for what, (table, needed) in tables.items():
         missing = [name for name in needed if name not in table]
-        if missing:
+        if missing and len(table):  # one without rows is refused where it is checked
             raise InputError(
                 f"{spec}: the reader's {what} have no column {offenders(missing)}; "
                 f"they need {', '.join(needed)} and have {offenders(table.columns, 12) or 'none'}"
