@@ -433,13 +433,31 @@ def test_evaluate_prints_what_unjudged_passages_leave_open(house, capsys):
         main(["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "nDCG@10", "--pool-range"])
         == 0
     )
-    found = dict(line.split("\t") for line in capsys.readouterr().out.splitlines())
+    printed = capsys.readouterr()
+    found = dict(line.split("\t") for line in printed.out.splitlines())
     assert found["nDCG@10"] == found["nDCG@10 least"] == "0.6309"
     assert found["nDCG@10 condensed"] == found["nDCG@10 most"] == "1.0000"
     assert 0.6309 < float(found["nDCG@10 bootstrapped"]) <= 1
     assert (
-        found["RBP"] == "0.1600" and found["RBP residual"] == "0.8400"
+        found["RBP(p=0.8)"] == "0.1600" and found["RBP(p=0.8) residual"] == "0.8400"
     )  # 0.2 · 0.8, and all other ranks
+    assert found["Judged@10"] == "0.5000" and "Judged@10" not in printed.err
+    assert "1 of 1 queries have no passage that is judged irrelevant" in printed.err
+    (house / "q.txt").write_text("1 0 a 2\n1 0 b 0\n")
+    (house / "r.txt").write_text("1 Q0 x 1 9 t\n1 Q0 y 2 8 t\n1 Q0 a 3 7 t\n")
+    scored = ["evaluate", "--qrels", "q.txt", "--run", "r.txt", "--pool-range", "-m"]
+    assert main([*scored, "Judged@10", "nDCG@10"]) == 0
+    printed = capsys.readouterr()
+    assert "Judged@10 is 0.33: 67 %" in printed.err and "irrelevant" not in printed.err
+    assert printed.out.count("Judged@10\t") == 1
+
+
+def test_evaluate_asks_for_the_measure_that_is_meant(house, capsys):
+    for name, meant in (("ndcg@10", "nDCG"), ("MRR@10", "RR"), ("hits@1", "Success")):
+        assert main(["evaluate", "--qrels", "no", "--run", "no", "-m", name]) == 2
+        assert f"'{name}' (do you mean {meant}@k?)" in capsys.readouterr().err
+    assert main(["evaluate", "--qrels", "no", "--run", "no", "-m", "R"]) == 2
+    assert "do you mean" not in capsys.readouterr().err
 
 
 def test_evaluate_names_the_bad_line(house, capsys):

@@ -301,11 +301,12 @@ def command_verify(args: argparse.Namespace) -> int:
 def command_evaluate(args: argparse.Namespace) -> None:
     """Measure a run file by judgements."""
     from interextra.data.trec import read_qrels
-    from interextra.measures.evaluate import per_query, report
-    from interextra.measures.pool import pool_range, rank_biased_precision
+    from interextra.measures.evaluate import check, per_query, report
+    from interextra.measures.pool import with_pool_range
     from interextra.own.clean import only
     from interextra.own.run_files import read_run
 
+    check(args.measures)
     qrels = read_qrels(args.qrels)
     if args.only:
         qrels = only(qrels, args.only)
@@ -316,10 +317,9 @@ def command_evaluate(args: argparse.Namespace) -> None:
         )
     table = per_query(run, qrels, args.measures)
     if args.pool_range:
-        gain_range = pool_range(run, qrels).add_prefix("nDCG@10 ")
-        precision = rank_biased_precision(run, qrels)
-        precision = precision.set_axis(["RBP", "RBP residual"], axis="columns")
-        table = table.join([gain_range, precision])
+        table, warnings = with_pool_range(table, run, qrels)
+        for warning in warnings:
+            print(warning, file=sys.stderr)
     if args.json:
         found = {"n_queries": len(table), "means": table.mean().to_dict()}
         if args.per_query:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from interextra.overlap import near as searching
-from interextra.overlap.near import near_pairs, words_in_order
+from interextra.overlap.near import near_pairs, near_rows, words_in_order
 
 SIGNS = {"latin": "abcdefghijkl", "han": "\u5317\u4eac\u5927\u5b66\u56fe\u4e66"}
 
@@ -19,6 +19,7 @@ def texts(rng, n, script):
 @pytest.mark.parametrize("near", [0.05, 0.34, 0.5, 0.8, 1.0])
 def test_it_finds_what_comparing_all_pairs_finds(script, near, monkeypatch):
     monkeypatch.setattr(searching, "POSTINGS", 50)
+    monkeypatch.setattr(searching, "WORDS", 20)
     rng = np.random.default_rng(3)
     train, test = texts(rng, 120, script), texts(rng, 40, script)
     expected = set()
@@ -34,6 +35,9 @@ def test_it_finds_what_comparing_all_pairs_finds(script, near, monkeypatch):
     rows = zip(found["test"], found["train"], found["words"].round(9), strict=True)
     assert set(rows) == expected and len(found) == len(expected)
     assert found["order"].between(0, 1).all()
+    columns = ["test", "train", "words"]
+    same = found.sort_values(columns, ignore_index=True)[columns]
+    assert same.equals(near_rows(train, test, near).sort_values(columns, ignore_index=True))
 
 
 def test_texts_without_words_and_no_texts_have_no_near_duplicate():
@@ -44,3 +48,14 @@ def test_texts_without_words_and_no_texts_have_no_near_duplicate():
 def test_digits_of_any_script_are_the_same():
     found = near_pairs(["born in 1984"], ["born in \u0967\u096f\u096e\u096a"], 1)
     assert found["order"].tolist() == [1]
+
+
+def test_texts_of_one_word_and_repeated_texts_are_compared():
+    found = near_rows(["python", "java", "python"], ["Python?", "c", "pythons"], 0.9)
+    assert found[["test", "train"]].to_numpy().tolist() == [[0, 0], [0, 2]]
+
+
+def test_the_order_is_of_the_longest_common_subsequence():
+    """Of a b c d and b a c e, two of six words stand in the same order: a c, or b c."""
+    found = near_pairs(["a b c d"], ["b a c e"], 0.5)
+    assert found["words"].tolist() == [3 / 5] and found["order"].tolist() == [2 / 6]

@@ -7,6 +7,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from interextra.cli import main
+from interextra.own import audit as auditing
 from interextra.own.audit import ZERO_SHOT, audit, read
 from interextra.store.errors import InputError
 
@@ -204,6 +205,10 @@ def test_a_row_of_datasets_without_a_text_is_refused(tmp_path):
     Dataset.from_dict(rows).save_to_disk(tmp_path / "data")
     with pytest.raises(InputError, match="rows: 1"):
         read(f"datasets:{tmp_path / 'data'}", "train")
+    rows = {"anchor": ["a b", "c"], "positive": [" \u200b", "two"]}
+    Dataset.from_dict(rows).save_to_disk(tmp_path / "blank")
+    with pytest.raises(InputError, match="rows: 0"):
+        read(f"datasets:{tmp_path / 'blank'}", "train")
 
 
 def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_path, capsys):
@@ -218,10 +223,23 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
     sides += ["--near", "0.8"]
     assert main(["audit", *sides, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 5
+    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 6
     assert (tmp_path / "out" / "drop_test.txt").read_text().split() == ["x0", "x1", "x2"]
     assert pd.read_csv(tmp_path / "out" / "pairs.csv")["words"].iloc[0] == 1
-    assert main(["audit", *sides]) == 0 and "zero-shot" in capsys.readouterr().out
+    assert told["n_test"] == 10 and told["n_seen"] == 3
+    assert pd.read_csv(tmp_path / "out" / "seen.csv").iloc[:, 2:].to_numpy().tolist() == [
+        [1, 0],
+        [1, 0],
+        [0, 1],
+    ]
+    assert main(["audit", *sides]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == (
+        "7 of 10 test queries remain clean (70.0 %): 2 have a near-duplicate among the training "
+        "queries, 1 share a relevant passage with them, 0 both."
+    )
+    assert "Near-duplicates that share no answer (2 test queries, the first 2):" in lines
+    assert any("leave out the 3 training queries" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -383,3 +401,77 @@ def test_edited_copies_need_texts_and_a_share(folder, tmp_path):
     bare = sides[0]._replace(qrels=None)
     with pytest.raises(InputError, match="which a side lacks"):
         audit(bare, sides[1], near_passages=0.6)
+
+
+def test_what_is_left_when_the_queries_to_drop_are_dropped_is_clean(folder):
+    """Two training passages are edited copies of one test answer, one of them by way of it."""
+    corpus = folder / "corpus.jsonl"
+    texts = corpus.read_text()
+    for name, text in (
+        ("p9", "the old granite harbour of falcons in peru"),
+        ("t4", "the old granite harbour of falcons"),
+        ("p11", "granite harbour of falcons"),
+    ):
+        texts = texts.replace(f'"about {name}"', f'"{text}"')
+    corpus.write_text(texts)
+    train, test = (read(f"beir:{folder}", split) for split in ("train", "test"))
+    for near_passages in (1.0, 0.6):
+        found = audit(train, test, near=0.8, near_passages=near_passages)
+        assert ("x4" in found.test_queries) == (near_passages < 1)
+        assert {"q9", "q11"}.issubset(found.train_queries) == (near_passages < 1)
+        is_kept = ~train.queries["query_id"].isin(found.train_queries)
+        kept = train.queries[is_kept]
+        qrels = train.qrels[train.qrels["query_id"].isin(kept["query_id"])]
+        again = audit(
+            train._replace(queries=kept, qrels=qrels), test, near=0.8, near_passages=near_passages
+        )
+        assert not again.test_queries and not again.train_queries
+
+
+def test_passages_without_a_text_are_known_by_their_ids(folder):
+    """They are no copies of each other."""
+    corpus = folder / "corpus.jsonl"
+    texts = corpus.read_text()
+    for name in ("t4", "t5", "p11"):
+        texts = texts.replace(f'"about {name}"', '""')
+    corpus.write_text(texts)
+    train, test = (read(f"beir:{folder},empty=keep", split) for split in ("train", "test"))
+    assert audit(train, test, near=0.8).test_queries == ["x0", "x1", "x2"]
+    qrels = test.qrels.replace({"doc_id": {"t5": "p11"}})
+    assert audit(train, test._replace(qrels=qrels), near=0.8).test_queries[-1] == "x5"
+
+
+def test_the_nearest_training_queries_are_looked_up_for_some_test_queries(folder, monkeypatch):
+    """All are compared; what is displayed is of queries that lie evenly among them."""
+    monkeypatch.setattr(auditing, "SHOWN", 4 * 30)
+    found = audit(*(read(f"beir:{folder}", split) for split in ("train", "test")), near=0.8)
+    assert sorted(found.pairs["test_query_id"]) == ["x0", "x3", "x6", "x9"]
+    assert found.test_queries == ["x0", "x1", "x2"]
+
+
+def test_judgements_without_a_relevant_passage_share_nothing(tmp_path):
+    for name, texts in (("train", TRAIN), ("test", TEST)):
+        lines = (f"{name}{i}\t{text}\n" for i, text in enumerate(texts))
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+        qrels = (f"{name}{i} 0 d{i} 0\n" for i in range(len(texts)))
+        (tmp_path / f"{name}.qrels").write_text("".join(qrels))
+    sides = [
+        read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")
+    ]
+    found = audit(*sides)
+    assert found.seen.empty and not found.train_queries
+    assert found.shares["n"].tolist()[:-1] == [0] * (len(found.shares) - 1)
+
+
+def test_neighbours_are_found_among_all_training_queries_whatever_is_encoded_at_once(monkeypatch):
+    """LSA is fitted on one in three of them then, and knows no other word."""
+    train, test = (
+        pd.DataFrame({"query_id": range(len(texts)), "text": texts}) for texts in (TRAIN, TRAIN[:6])
+    )
+    whole = auditing.neighbours(train, test, "lsa")
+    monkeypatch.setattr(auditing, "AT_ONCE", len(TRAIN))
+    pd.testing.assert_frame_equal(auditing.neighbours(train, test, "lsa"), whole)
+    monkeypatch.setattr(auditing, "AT_ONCE", 10)
+    closest = auditing.neighbours(train, test, "lsa").drop_duplicates("test_query_id")
+    topics = closest[["test_query", "train_query"]].map(lambda text: text.split()[2])
+    assert (topics["test_query"] == topics["train_query"]).all()

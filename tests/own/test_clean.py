@@ -1,6 +1,7 @@
 """What remains of a test set after an audit: its files, its power, and runs scored on it."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,8 @@ import pytest
 from scipy import stats
 
 from interextra.cli import main
-from interextra.own.audit import read
-from interextra.own.clean import conclusion, smallest_difference, values_of_system
+from interextra.own.audit import Audit, read
+from interextra.own.clean import answer, conclusion, smallest_difference, values_of_system
 
 N = 40
 
@@ -37,7 +38,7 @@ def test_the_clean_test_set_is_written_and_runs_are_scored_on_it(files, capsys):
     options = ["--run", f"{files}/run", "-m", "RR@10", "--clean", f"{files}/clean"]
     assert main(arguments(files, *options)) == 0
     told = capsys.readouterr().out
-    assert f"36 of {N} test queries remain clean (90.0 %)." in told and "80 % power" in told
+    assert f"36 of {N} test queries remain clean (90.0 %): 4 have" in told and "80 % power" in told
     clean = (files / "clean" / "clean.txt").read_text().split()
     assert clean == [f"test{i}" for i in range(4, N)]
     side = read(f"{files}/clean/queries.tsv,{files}/clean/qrels.tsv", "test")
@@ -53,8 +54,10 @@ def test_the_clean_test_set_is_written_and_runs_are_scored_on_it(files, capsys):
 
 def test_the_conclusion_is_in_json_and_says_what_is_missing(files, capsys):
     assert main(arguments(files, "--json")) == 0
-    sentences = json.loads(capsys.readouterr().out)["conclusion"]
-    assert "give --run" in sentences[1] and "evaluate --only" in sentences[2]
+    told = json.loads(capsys.readouterr().out)
+    assert "36 of 40" in told["answer"] and "give --run" in told["conclusion"][0]
+    assert "leave out the 4 training queries of drop_train.txt (80.0 %" in told["conclusion"][-2]
+    assert "evaluate --only" in told["conclusion"][-1]
 
 
 def test_the_smallest_difference_is_found_in_four_of_five_experiments():
@@ -69,15 +72,41 @@ def test_the_smallest_difference_is_found_in_four_of_five_experiments():
 def test_too_few_and_constant_values_say_nothing():
     ids = [f"q{i}" for i in range(20)]
     values = pd.Series(np.arange(20.0), ids, name="run")
-    assert "too few" in conclusion(ids, ids[:15], values, "RR")[1]
-    assert "the same RR by run" in conclusion(ids, [], values * 0, "RR")[1]
-    assert conclusion(ids, [], values, "RR")[2] == "Nothing is to be dropped."
+    assert "too few" in conclusion(seen(ids[:15]), values, "RR")[0]
+    assert "the same RR by run" in conclusion(seen([]), values * 0, "RR")[0]
 
 
-def test_bm25_is_searched_where_no_run_is_given():
+def test_the_decision_depends_on_what_is_left():
+    ids = [f"q{i}" for i in range(20)]
+    assert "nothing is to be dropped" in conclusion(seen([]), None, "RR")[-1]
+    some = conclusion(seen(ids[:3]), None, "RR")
+    assert "leave out the 2 training queries" in some[-2] and "--clean FOLDER" in some[-1]
+    assert "2 test queries are not clean only because of near-duplicates" in some[1]
+    few = conclusion(seen(ids[:15]), None, "RR")
+    assert "5 clean queries tell nothing apart" in few[-1] and "--clean" not in few[-1]
+    assert not any("tell apart is told" in line for line in conclusion(seen(ids), None, "RR"))
+    assert answer(seen(ids[:3])) == (
+        "17 of 20 test queries remain clean (85.0 %): 3 have a near-duplicate among the training "
+        "queries, 1 share a relevant passage with them, 1 both."
+    )
+
+
+def seen(ids):
+    """An audit of 20 test queries of which these are seen, the first also by its passage."""
+    table = pd.DataFrame({"test_query_id": ids, "test_query": "a"})
+    table["near_duplicates"] = 1
+    table["shared_passages"] = [int(place == 0) for place in range(len(ids))]
+    names = ["q1", "q2"] if ids else []
+    nothing = pd.DataFrame()
+    return Audit(nothing, nothing, nothing, ids, names, "", "", table, n_test=20, n_train=50)
+
+
+def test_bm25_is_searched_where_no_run_is_given_and_it_is_installed(monkeypatch):
     side = read("mini", "test")
     values = values_of_system(side, "", "nDCG@10")
     assert values.name == "BM25" and len(values) == len(side.queries) and 0 < values.mean() < 1
+    monkeypatch.setitem(sys.modules, "pyserini", None)  # as where it is not installed
+    assert values_of_system(side, "", "nDCG@10") is None
     known_by_text = side._replace(known_by="text")
     assert values_of_system(known_by_text, "", "nDCG@10") is None
 
@@ -88,4 +117,7 @@ def test_a_run_of_other_queries_and_no_clean_query_are_refused(files, capsys):
     assert "none of the judged test queries" in capsys.readouterr().err
     (files / "train.tsv").write_text((files / "test.tsv").read_text())
     assert main(arguments(files, "--clean", f"{files}/clean")) == 2
-    assert "none of 40 test queries is clean" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "none of 40 test queries is clean" in printed.err
+    assert "0 of 40 test queries remain clean" in printed.out  # it is reported all the same
+    assert (files / "out" / "drop_train.txt").exists() and not (files / "clean").exists()

@@ -30,6 +30,7 @@ KNOWN = (
     "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, infAP, Judged, Judged@k, ASL@k"
 )
 GRADED = ("nDCG", "Judged")  # for these no relevance is binary
+OTHER_NAMES = {"mrr": "RR", "map": "AP", "recall": "R", "precision": "P", "hit": "Success"}
 N_ORDERS = 20  # random orders of a ranking that `in_random_order` averages over
 # (key of a run, test set, names, skip_own) → `per_query`: each is computed once a process
 _MEASURED: dict[tuple, pd.DataFrame] = {}
@@ -524,9 +525,23 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
     is_known = shape in KNOWN.split(", ")
     if not is_known or (rel and kind in GRADED):
         raise InputError(
-            f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary"
+            f"unknown measure {name!r}{_meant(name)}; known are {KNOWN}, with (rel=n) where "
+            "relevance is binary"
         )
     measure = _MEASURES[kind]
     k = float(cutoff or "inf")
     least = int(rel or 1)
     return lambda hits: measure(hits, k, least)
+
+
+def _meant(name: str) -> str:
+    """Return the question whether a measure is meant that is written otherwise, or nothing.
+
+    >>> _meant("ndcg_cut_10"), _meant("MRR@10"), _meant("R")
+    (' (do you mean nDCG@k?)', ' (do you mean RR@k?)', '')
+    """
+    letters = re.match("[A-Za-z]*", name)
+    written = letters[0] if letters else ""
+    kinds = {kind.lower(): kind for kind in _MEASURES} | OTHER_NAMES
+    kind = kinds.get(written.lower().removesuffix("s"), written)
+    return "" if kind == written else f" (do you mean {kind}@k?)"

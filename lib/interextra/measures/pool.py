@@ -15,6 +15,8 @@ from interextra.stats.bootstrap import ratio
 from interextra.store import InputError, Store
 
 PAIR = ["query_id", "doc_id"]
+PERSISTENCE = 0.8  # p of RBP
+LOW = 0.5  # Judged@k below which more of the first k is assumed than judged
 
 
 def first(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -101,6 +103,46 @@ def pool_range(
     )
 
 
+def with_pool_range(
+    table: pd.DataFrame, run: RunFile, qrels: pd.DataFrame, k: int = 10
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return values per query with their `pool_range`, and what warns of reading it.
+
+    Parameters
+    ----------
+    table
+        Of `per_query`; Judged@k, the range of nDCG@k and RBP with its residual are added.
+    """
+    judged = f"Judged@{k}"
+    table = table.drop(columns=judged, errors="ignore")
+    gain_range = pool_range(run, qrels, k).add_prefix(f"nDCG@{k} ")
+    precision = rank_biased_precision(run, qrels)
+    rbp = f"RBP(p={PERSISTENCE:g})"
+    precision = precision.set_axis([rbp, f"{rbp} residual"], axis="columns")
+    table = table.join([per_query(run, qrels, [judged]), gain_range, precision])
+    return table, _range_warnings(qrels, table[judged].mean(), k)
+
+
+def _range_warnings(qrels: pd.DataFrame, share_judged: float, k: int) -> list[str]:
+    """Return what warns that a range is one of assumptions, not of judgements."""
+    warnings = []
+    if share_judged < LOW:
+        warnings.append(
+            f"Judged@{k} is {share_judged:.2f}: {100 * (1 - share_judged):.0f} % of the first {k} "
+            "passages are unjudged, so that all but least is mostly assumed. Compare no systems "
+            "by it that lie within least and most."
+        )
+    lowest = qrels.groupby("query_id")["relevance"].min()
+    n_without = (lowest > 0).sum()
+    if 2 * n_without > len(lowest):
+        warnings.append(
+            f"{n_without:,} of {len(lowest):,} queries have no passage that is judged irrelevant: "
+            "condensed and bootstrapped take unjudged passages for relevant there, and are no "
+            "estimates. What remains is least, a lower bound, and most, an upper bound."
+        )
+    return warnings
+
+
 def _bootstrapped(
     incomplete: pd.DataFrame, qrels: pd.DataFrame, k: int, prior: str, n_draws: int, seed: int
 ) -> pd.Series:
@@ -167,7 +209,9 @@ def ranges(design: pd.DataFrame, store: Store, labels: Sequence[str], seed: int)
     return runs_of_labels.mean().reset_index()
 
 
-def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> pd.DataFrame:
+def rank_biased_precision(
+    run: RunFile, qrels: pd.DataFrame, p: float = PERSISTENCE
+) -> pd.DataFrame:
     """Return RBP of each query and its residual (Moffat and Zobel, TOIS 2008).
 
     RBP = (1 - p) Σ p^(rank - 1) gain, where gain is a passage's relevance over the highest of the

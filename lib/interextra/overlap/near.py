@@ -1,14 +1,16 @@
-"""Near-duplicate queries: all pairs of test and training queries that share most of their words.
+"""Near-duplicate texts: all pairs of a test and a training text that share most of their words.
 
 The search is exact. Two texts with a Jaccard similarity of at least `near` must share one of the
 rarest words of each (Chaudhuri et al., ICDE 2006; Bayardo et al., WWW 2007): of n words the first
-n - ceil(near * n) + 1. Only texts that do are compared, block by block of test texts.
+n - ceil(near * n) + 1. Only texts that do are compared, block by block of test texts. Of the texts
+only numbers of words are held, so that half a million passages can be compared.
 """
 
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +21,8 @@ from interextra.data.words import words_of
 from interextra.store import InputError
 
 POSTINGS = 1_000_000  # pairs of texts with a rare word in common that are looked at at once
+WORDS = 10_000_000  # words of pairs of texts that are compared at once
 ROUNDING = 1e-9
-Texts = list[list[str]]  # the words of each text
 _FIRST_AFTER_ASCII = 128
 _DIGITS = {
     code: str(unicodedata.decimal(chr(code)))
@@ -47,6 +49,39 @@ def words_in_order(text: str) -> list[str]:
 def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.DataFrame:
     """Return all pairs of a test and a training text that share the share `near` of their words.
 
+    As `near_rows`, with the order of the words.
+
+    Returns
+    -------
+    DataFrame
+        test, train (rows), words (Jaccard), order (the same of words in common that stand in the
+        same order in both: 1 for the same letters); by test row, the most similar first.
+
+    Examples
+    --------
+    >>> near_pairs(["dollars to euros", "e-mail"], ["euros to dollars", "email"], 0.8).round(2)
+       test  train  words  order
+    0     0      0    1.0    0.2
+    1     1      1    0.0    1.0
+    """
+    found = near_rows(train, test, near)
+    left = _words_of_rows(test, found["test"])
+    right = _words_of_rows(train, found["train"])
+    found["order"] = np.array(list(map(_order, left, right)), float)
+    best_first = found.sort_values(["words", "order"], ascending=False, kind="stable")
+    return best_first.sort_values("test", kind="stable", ignore_index=True)
+
+
+def _words_of_rows(texts: Sequence[str], rows: pd.Series) -> list[list[str]]:
+    """Return the words in order of the texts in these rows, which may be repeated."""
+    in_rows = list(texts)
+    words = {row: words_in_order(in_rows[row]) for row in rows.unique()}
+    return [words[row] for row in rows]
+
+
+def near_rows(train: Sequence[str], test: Sequence[str], near: float) -> pd.DataFrame:
+    """Return the rows of all texts that share the share `near` of their words.
+
     Pairs of the same letters are among them, however hyphens and spaces cut these into words.
 
     Parameters
@@ -57,55 +92,27 @@ def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.Dat
     Returns
     -------
     DataFrame
-        test, train (rows), words (Jaccard), order (the same of words in common that stand in the
-        same order in both: 1 for the same letters); by test row, the most similar first.
+        test, train (rows), words (Jaccard); by test row, the most similar first.
 
     Raises
     ------
     InputError
         `near` is 0 or less, or above 1.
-
-    Examples
-    --------
-    >>> near_pairs(["dollars to euros", "e-mail"], ["euros to dollars", "email"], 0.8).round(2)
-       test  train  words  order
-    0     0      0    1.0    0.2
-    1     1      1    0.0    1.0
     """
     if not 0 < near <= 1:
         raise InputError(f"near {near:g}: give a share of common words above 0, at most 1")
-    train_words = [words_in_order(text) for text in train]
-    test_words = [words_in_order(text) for text in test]
-    texts = _numbered([*train_words, *test_words])
     n_train = len(train)
-    blocks = [texts.compared(_same_letters(train_words, test_words), n_train)]
+    texts = _numbered(chain(train, test))
+    blocks = [texts.compared(_same_letters(texts, n_train), n_train)]
     for candidates in _candidates(texts, n_train, near):
         pairs = texts.compared(candidates, n_train)
         blocks.append(pairs[pairs["words"] >= near])
     found = pd.concat(blocks, ignore_index=True)
     # those of the same letters may be found by their words, too
-    found = found.drop_duplicates(["test", "train"], ignore_index=True)
-    left = [test_words[row] for row in found["test"]]
-    right = [train_words[row] for row in found["train"]]
-    found["order"] = np.array(list(map(_order, left, right)), float)
-    best_first = found.sort_values(["words", "order"], ascending=False, kind="stable")
-    return best_first.sort_values(["test"], kind="stable", ignore_index=True)
-
-
-def _same_letters(train_words: Texts, test_words: Texts) -> pd.DataFrame:
-    """Return the pairs of rows that have the same letters in the same order: test, train."""
-    train = _letters(train_words, "train")
-    test = _letters(test_words, "test")
-    has_letters = test["letters"] != ""
-    pairs = test[has_letters].merge(train, on="letters")
-    return pairs[["test", "train"]]
-
-
-def _letters(texts: Texts, side: str) -> pd.DataFrame:
-    """Return the letters of each text, and its row in a column of this name."""
-    letters = map("".join, texts)
-    rows = np.arange(len(texts))
-    return pd.DataFrame({"letters": list(letters), side: rows})
+    found = found.drop_duplicates(["test", "train"])
+    by_row = found.sort_values(["test", "train"])
+    best_first = by_row.sort_values("words", ascending=False, kind="stable")
+    return best_first.sort_values("test", kind="stable", ignore_index=True)
 
 
 class _Words(NamedTuple):
@@ -113,15 +120,20 @@ class _Words(NamedTuple):
 
     matrix: Any  # scipy.sparse.csr_array of 1 and 0, columns of a row ascending
     n_words: np.ndarray  # of each text
+    letters: np.ndarray  # 64 bits of each text that stand for its words, written together
 
     def compared(self, pairs: pd.DataFrame, n_train: int) -> pd.DataFrame:
         """Add words to pairs of a test and a training row; test texts come last."""
         test_rows = pairs["test"].to_numpy() + n_train
         train_rows = pairs["train"].to_numpy()
-        products = self.matrix[test_rows].multiply(self.matrix[train_rows])
-        n_common = products.sum(axis=1)
-        share = _share(n_common, self.n_words[test_rows], self.n_words[train_rows])
-        return pairs.assign(words=share)
+        n_left = self.n_words[test_rows]
+        n_right = self.n_words[train_rows]
+        n_common = np.zeros(len(pairs), np.int64)
+        for block in _slices(n_left + n_right, WORDS):
+            left = self.matrix[test_rows[block]]
+            right = self.matrix[train_rows[block]]
+            n_common[block] = left.multiply(right).sum(axis=1)
+        return pairs.assign(words=_share(n_common, n_left, n_right))
 
 
 def _share(common: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -129,27 +141,45 @@ def _share(common: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarra
     return common / (left + right - common)
 
 
-def _numbered(texts: Texts) -> _Words:
+def _same_letters(texts: _Words, n_train: int) -> pd.DataFrame:
+    """Return the pairs of rows that have the same letters in the same order: test, train."""
+    rows = np.flatnonzero(texts.n_words)
+    table = pd.DataFrame({"letters": texts.letters[rows], "row": rows})
+    is_train = table["row"] < n_train
+    train = table[is_train].rename(columns={"row": "train"})
+    test = table[~is_train].rename(columns={"row": "test"})
+    test["test"] -= n_train
+    return test.merge(train, on="letters")[["test", "train"]]
+
+
+def _numbered(texts: Iterable[str]) -> _Words:
     """Return which words each text has; the numbers of words ascend from the rarest."""
+    number_of: dict[str, int] = {}
+    numbers = array("i")
+    n_words = array("i")
+    letters = array("q")
+    for text in texts:
+        words = words_in_order(text)
+        distinct = set(words)
+        n_words.append(len(distinct))
+        numbers.extend([number_of.setdefault(word, len(number_of)) for word in distinct])
+        letters.append(hash("".join(words)))
+    matrix = _rarest_first(np.array(numbers, np.int32), np.array(n_words, np.int64))
+    return _Words(matrix, np.array(n_words, np.int64), np.array(letters, np.int64))
+
+
+def _rarest_first(numbers: np.ndarray, n_words: np.ndarray) -> Any:
+    """Return the matrix of the words of texts, by numbers text after text and how many each has."""
     from scipy.sparse import csr_array
 
-    number_of: dict[str, int] = {}
-    numbers: list[int] = []
-    n_words = np.empty(len(texts), np.int64)
-    for row, words in enumerate(texts):
-        distinct = set(words)
-        n_words[row] = len(distinct)
-        numbers += [number_of.setdefault(word, len(number_of)) for word in distinct]
-    columns = np.array(numbers, np.int64)
-    frequency = np.bincount(columns, minlength=len(number_of))
-    rarest_first = np.argsort(frequency, kind="stable")
-    rank = np.empty(len(number_of), np.int32)
-    rank[rarest_first] = np.arange(len(number_of))
-    ones = np.ones(len(columns), np.int16)
-    shape = (len(texts), len(number_of))
-    matrix = csr_array((ones, rank[columns], _bounds(n_words)), shape)
+    frequency = np.bincount(numbers)
+    rank = np.empty(len(frequency), np.int32)
+    rank[np.argsort(frequency, kind="stable")] = np.arange(len(frequency))
+    ones = np.ones(len(numbers), np.int16)
+    shape = (len(n_words), len(frequency))
+    matrix = csr_array((ones, rank[numbers], _bounds(n_words)), shape)
     matrix.sort_indices()
-    return _Words(matrix, n_words)
+    return matrix
 
 
 def _bounds(lengths: np.ndarray) -> np.ndarray:
@@ -180,10 +210,11 @@ def _rarest(texts: _Words, near: float) -> Any:
 
     n_words = texts.n_words
     least_common = np.ceil(near * n_words - ROUNDING)
-    n_rare = np.minimum(n_words - least_common + 1, n_words).astype(np.int64)
     matrix = texts.matrix
-    first_place = np.repeat(matrix.indptr[:-1], n_words)
-    place = np.arange(matrix.nnz) - first_place
+    starts = matrix.indptr[:-1]
+    n_rare = np.minimum(n_words - least_common + 1, n_words).astype(starts.dtype)
+    place = np.arange(matrix.nnz, dtype=starts.dtype)  # of each word among those of its text
+    place -= np.repeat(starts, n_words)
     is_rare = place < np.repeat(n_rare, n_words)
     rare_words = matrix.indices[is_rare]
     return csr_array((matrix.data[is_rare], rare_words, _bounds(n_rare)), matrix.shape)
@@ -192,8 +223,12 @@ def _rarest(texts: _Words, near: float) -> Any:
 def _blocks(test: Any, train: Any) -> Iterator[slice]:
     """Yield slices of test rows with about `POSTINGS` pairs that share a rare word, or a row."""
     n_texts_of_word = np.diff(train.indptr).astype(np.int64)
-    n_pairs = test @ n_texts_of_word
-    block_of = np.cumsum(n_pairs) // POSTINGS
+    yield from _slices(test @ n_texts_of_word, POSTINGS)
+
+
+def _slices(sizes: np.ndarray, most: int) -> Iterator[slice]:
+    """Yield slices of rows whose sizes add up to about `most`, or of one row."""
+    block_of = np.cumsum(sizes) // most
     starts = np.flatnonzero(np.diff(block_of, prepend=-1))
     bounds = [*starts.tolist(), len(block_of)]
     for start, end in pairwise(bounds):

@@ -99,7 +99,7 @@ def audit(
     by_name = ""
     if isinstance(train, str) and isinstance(test, str):
         by_name = "not zero-shot" if train_side.name == test_side.name else "zero-shot"
-    return AuditResult(found, test_side, values, measure, by_name)
+    return AuditResult(found, test_side, values, measure, encoder, by_name)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from interextra.data.texts import normalised
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.overlap.near import near_pairs, words_in_order
+from interextra.overlap.near import near_pairs, near_rows, words_in_order
 from interextra.overlap.text import text_jaccard
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
@@ -27,7 +27,11 @@ from interextra.store import InputError, offenders, write_text
 from interextra.store.errors import kind_and_message
 
 NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
+# Pairs of queries that are compared by their vectors, which are only displayed: with more of them,
+# the nearest training queries of some test queries are looked up
+SHOWN = 200_000_000
 NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
+AT_ONCE = 100_000  # texts that LSA is fitted on, at most, and that are encoded at once
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
 COLUMNS = {
@@ -39,7 +43,7 @@ OTHER_ORDER = "near-duplicate with its words in another order only"
 SAME_ANSWER = "near-duplicate that shares an answer"
 OTHER_ANSWER = "near-duplicate that shares no answer"
 SHARED_COPY = "shares passages only as copies under other ids"
-EXPOSED = "an answer is exposed: training can draw it as a negative only"
+EXPOSED = "an answer is exposed (no leak): training can draw it as a negative only"
 COPIED = "an answer is copied: several passages of training have its text"
 
 
@@ -64,7 +68,8 @@ class Side(NamedTuple):
     def by_text(self) -> "Side":
         """Return the side with relevant passages known by their texts, `normalised`.
 
-        A copy of a passage under another id is then the same passage.
+        A copy of a passage under another id is then the same passage. Those without a text are
+        known by their ids.
 
         Raises
         ------
@@ -75,8 +80,11 @@ class Side(NamedTuple):
             return self
         doc_ids = self.qrels["doc_id"]
         texts = doc_ids if self.known_by == TEXT else self._texts(doc_ids)
-        normalised_texts = list(map(normalised, texts))
-        known_by_text = self.qrels.assign(doc_id=normalised_texts, own_id=doc_ids)
+        names = []
+        for text, doc_id in zip(texts, doc_ids, strict=True):
+            # no text that is normalised begins with a space
+            names.append(normalised(text) or f" {self.known_by} {doc_id}")
+        known_by_text = self.qrels.assign(doc_id=names, own_id=doc_ids)
         return self._replace(qrels=known_by_text, known_by=TEXT)
 
     def with_passages_of(self, other: "Side") -> "Side":
@@ -110,7 +118,8 @@ class Side(NamedTuple):
     def n_held(self, passages: pd.Series) -> pd.Series:
         """Return how often a training here holds each passage, as the qrels name it.
 
-        By text, a passage with copies is held more than once. All texts are read, in batches.
+        By text, a passage with copies is held more than once, and one without a text not at all.
+        All texts are read, in batches.
         """
         if self.known_by != TEXT:
             is_held = self.passages.rows(passages) >= 0
@@ -127,7 +136,9 @@ class Audit(NamedTuple):
     """What of the test queries was seen in training, and what to drop for a clean split."""
 
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
+    # a row a test query (with more than `SHOWN` pairs, of some that are evenly drawn) and its
+    # nearest training query, most similar first: both ids and texts, cosine, words (Jaccard),
+    # shared
     pairs: pd.DataFrame
     # a row a pair of near-duplicates: both ids and texts, words and order (see `near_pairs`),
     # shares_answer (where both sides have judgements)
@@ -135,7 +146,13 @@ class Audit(NamedTuple):
     # to drop for a clean split: near-duplicates, and those that share a relevant passage
     test_queries: list[str]
     train_queries: list[str]  # to drop instead
-    compared: str = ""  # what made two passages the same
+    compared: str  # what made two passages the same
+    exposed: str  # what follows from exposed answers; "" where training has no passages
+    # a row a test query to drop: id, text, how many near_duplicates it has, and how many
+    # shared_passages (where both sides have judgements)
+    seen: pd.DataFrame
+    n_test: int
+    n_train: int
 
 
 def read(spec: str, split: str) -> Side:
@@ -203,7 +220,7 @@ def _read_datasets(folder: str, split: str) -> Side:
         frame = data.select_columns([query, positive]).to_pandas()
     except Exception as error:  # damaged rows are met only here
         raise _unreadable(folder, error) from None
-    is_text = frame.map(lambda value: isinstance(value, str)).all(axis=1)
+    is_text = frame.map(_is_text).all(axis=1)
     if frame.empty or not is_text.all():
         rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
         raise InputError(
@@ -215,6 +232,11 @@ def _read_datasets(folder: str, split: str) -> Side:
     queries = pairs[["query_id", "text"]].drop_duplicates(ignore_index=True)
     qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
     return Side(folder, queries, qrels.assign(relevance=1), known_by=TEXT)
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that is not blank."""
+    return isinstance(value, str) and bool(normalised(value))
 
 
 def _load_datasets(folder: str, split: str) -> Any:
@@ -270,8 +292,8 @@ def audit(
     Parameters
     ----------
     encoder : str
-        Finds the nearest training query of each test query, see `models.encoders`; lsa is fitted
-        on the training queries. Nothing is counted by it.
+        Finds the nearest training query of a test query, see `neighbours` and `Audit.pairs`.
+        Nothing is counted by it.
     near : float
         Share of common words (Jaccard) from which two queries are near-duplicates; the same letters
         always are. All test queries are compared with all training queries, see `near_pairs`.
@@ -286,40 +308,65 @@ def audit(
     """
     _refuse_without_words(train)
     _refuse_without_words(test)
+    train, test = _comparable(train, test, near_passages)
+    near_ones = _near_duplicates(train.queries, test.queries, near)
+    closest = _closest(train.queries, test.queries, encoder)
+    overlap = _Overlap({}, n_shared=None, train_ids=set())
+    if _are_judged(train, test):
+        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
+        overlap = _passage_overlap(train, test)
+        closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
+    seen = _seen(test.queries, near_ones, overlap.n_shared)
+    n_test = len(test.queries)
+    counts = _near_counts(near_ones, near) | overlap.counts
+    counts[ZERO_SHOT] = n_test - len(seen)
+    to_drop = overlap.train_ids.union(near_ones["train_query_id"])
+    return Audit(
+        shares=_shares(counts, n_test),
+        pairs=closest,
+        near=near_ones,
+        test_queries=seen["test_query_id"].tolist(),
+        train_queries=sorted(to_drop),
+        compared=_compared(train, test),
+        exposed=_exposed(train, counts.get(EXPOSED, 0), n_test),
+        seen=seen,
+        n_test=n_test,
+        n_train=len(train.queries),
+    )
+
+
+def _comparable(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
+    """Return both sides with relevant passages of one name where they are the same."""
     train, test = train.with_passages_of(test), test.with_passages_of(train)
     if _is_compared_by_text(train, test):
         train, test = train.by_text(), test.by_text()
-    if near_passages != 1:
-        test = _with_edited_copies(train, test, near_passages)
-    test_ids = test.queries["query_id"]
-    closest = _closest(train.queries, test.queries, encoder)
-    near_ones = _near_duplicates(train.queries, test.queries, near)
-    is_judged = train.qrels is not None and test.qrels is not None
-    if is_judged:
-        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
-    is_seen = test_ids.isin(near_ones["test_query_id"])
-    to_drop = set(near_ones["train_query_id"])
-    counts = _near_counts(near_ones, near)
-    if is_judged:
-        overlap = _passage_overlap(train, test)
-        counts |= overlap.counts
-        closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
-        is_seen = is_seen | overlap.n_shared.gt(0).to_numpy()
-        to_drop = to_drop | overlap.train_ids
-    counts[ZERO_SHOT] = (~is_seen).sum()
-    return Audit(
-        shares=_shares(counts, len(test_ids)),
-        pairs=closest,
-        near=near_ones,
-        test_queries=test_ids[is_seen].tolist(),
-        train_queries=sorted(to_drop),
-        compared=_compared(train, test),
-    )
+    if near_passages == 1:
+        return train, test
+    return _with_edited_copies(train, test, near_passages)
+
+
+def _are_judged(train: Side, test: Side) -> bool:
+    """Return whether both sides have judgements."""
+    return train.qrels is not None and test.qrels is not None
+
+
+def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None) -> pd.DataFrame:
+    """Return the test queries that are not clean, see `Audit.seen`."""
+    named = _with_side(queries, "test")
+    query_ids = named["test_query_id"]
+    n_near = near["test_query_id"].value_counts()
+    counts = {"near_duplicates": query_ids.map(n_near)}
+    if n_shared is not None:
+        counts["shared_passages"] = query_ids.map(n_shared)
+    whole = pd.DataFrame(counts).fillna(0).astype(int)
+    is_seen = whole.gt(0).any(axis=1)
+    return named.join(whole)[is_seen].reset_index(drop=True)
 
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    pairs = neighbours(train, test, encoder)
+    shown = _evenly(test, max(1, SHOWN // len(train)))
+    pairs = neighbours(train, shown, encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
@@ -327,7 +374,7 @@ def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFr
 
 def _refuse_without_words(side: Side) -> None:
     """Refuse queries none of which holds a word."""
-    if not side.queries["text"].map(words_in_order).any():
+    if not any(map(words_in_order, side.queries["text"])):
         raise InputError(
             f"{side.name}: none of {len(side.queries)} queries holds a word; "
             "nothing can be compared"
@@ -347,21 +394,36 @@ def _is_compared_by_text(train: Side, test: Side) -> bool:
     return is_known and train.known_by != test.known_by
 
 
-def _with_edited_copies(train: Side, test: Side, near_passages: float) -> Side:
-    """Return the test side with the text of a training passage for each edited copy of one."""
-    is_judged = train.qrels is not None and test.qrels is not None
-    if not is_judged or train.known_by != TEXT:
+def _with_edited_copies(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
+    """Return both sides with one text for all relevant passages that are edited copies."""
+    if not _are_judged(train, test) or train.known_by != TEXT:
         raise InputError(
             "near-duplicate passages are found by their texts, which a side lacks; "
             "give a collection and judgements of each side"
         )
-    taught = _relevant(train.qrels)["doc_id"].unique()
+    taught = pd.Index(_relevant(train.qrels)["doc_id"].unique())
     answers = pd.Index(_relevant(test.qrels)["doc_id"].unique())
-    others = answers.difference(taught)
-    pairs = near_pairs(taught, others, near_passages).drop_duplicates("test")
-    original = dict(zip(others[pairs["test"]], taught[pairs["train"]], strict=True))
-    doc_ids = [original.get(text, text) for text in test.qrels["doc_id"]]
-    return test._replace(qrels=test.qrels.assign(doc_id=doc_ids))
+    pairs = near_rows(taught, answers, near_passages)
+    text_of = _text_of_copies(taught[pairs["train"]], answers[pairs["test"]])
+    sides = []
+    for side in (train, test):
+        doc_ids = [text_of.get(text, text) for text in side.qrels["doc_id"]]
+        sides.append(side._replace(qrels=side.qrels.assign(doc_id=doc_ids)))
+    return sides[0], sides[1]
+
+
+def _text_of_copies(left: pd.Index, right: pd.Index) -> dict[str, str]:
+    """Return the text that stands for each text; pairs, and what they join, have one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    texts = left.union(right, sort=False).unique()
+    ends = (texts.get_indexer(left), texts.get_indexer(right))
+    n_texts = len(texts)
+    joined = coo_array((np.ones(len(left), np.int8), ends), (n_texts, n_texts))
+    _, component = connected_components(joined, directed=False)
+    _, first = np.unique(component, return_index=True)
+    return dict(zip(texts, texts[first[component]], strict=True))
 
 
 def _compared(train: Side, test: Side) -> str:
@@ -376,6 +438,20 @@ def _compared(train: Side, test: Side) -> str:
     )
 
 
+def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
+    """Return the sentences on exposed answers, which are no leak; "" where nothing is known."""
+    if train.qrels is None or train.passages is None or not n_exposed:
+        return ""
+    n_draws = len(_relevant(train.qrels)) / len(train.passages)
+    return (
+        f"No leak: of {n_exposed:,} test queries ({100 * n_exposed / n_test:.0f} %) an answer is "
+        "exposed, which says little: nearly all are where a query has one answer. What follows is "
+        "for negatives: with one random negative for each training pair, such a passage is drawn "
+        f"{n_draws:.2g} times an epoch and taught to rank low, with mined ones more often. Exclude "
+        "these passages, see exposed.txt of `interextra split`."
+    )
+
+
 def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
     """Return the pairs of near-duplicate queries, see `Audit.near`."""
     pairs = near_pairs(train["text"], test["text"], near)
@@ -387,7 +463,7 @@ def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd
 
 def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
     """Return ids and texts of queries, with the side in the names of the columns."""
-    named = queries[["query_id", "text"]]
+    named = queries[["query_id", "text"]].reset_index(drop=True)
     return named.set_axis([f"{side}_query_id", f"{side}_query"], axis="columns")
 
 
@@ -434,7 +510,7 @@ class _Overlap(NamedTuple):
     """What training says of the relevant passages of the test queries."""
 
     counts: dict[str, int]  # of test queries, by what they share
-    n_shared: pd.Series  # relevant passages in common with training, by test query
+    n_shared: pd.Series | None  # relevant passages in common with training, by test query
     train_ids: set[str]  # training queries that share one
 
 
@@ -505,13 +581,17 @@ def _shares(counts: Mapping[str, int], n_queries: int) -> pd.DataFrame:
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training queries of each test query, the nearest first.
 
+    LSA is fitted on the training queries, of more than `AT_ONCE` on so many that lie evenly among
+    them.
+
     Returns
     -------
     DataFrame
         test_query_id, test_query, train_query_id, train_query, cosine.
     """
     kind, option = encoder_of(encoder)
-    encode = kind(option, train["text"].tolist()).encode_queries
+    fitted_on = _evenly(train, AT_ONCE)
+    encode = kind(option, fitted_on["text"].tolist()).encode_queries
     test_vectors, test = _encoded(encode, test, "test")
     train_vectors, train = _encoded(encode, train, "train")
     if test.empty or train.empty:
@@ -526,6 +606,12 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     return pairs.assign(cosine=cosines.ravel())
 
 
+def _evenly(queries: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return at most so many queries, which lie evenly among all."""
+    rows = np.linspace(0, len(queries) - 1, min(len(queries), most))
+    return queries.iloc[rows.astype(int)]
+
+
 def _encoded(
     encode: Callable[[list[str]], np.ndarray],
     queries: pd.DataFrame,
@@ -536,18 +622,21 @@ def _encoded(
     A query without a direction, as of words that LSA does not know, has no neighbour: it is left
     out.
     """
-    vectors = encode(queries["text"].tolist())
+    texts = queries["text"].tolist()
+    starts = range(0, max(len(texts), 1), AT_ONCE)
+    vectors = np.concatenate([encode(texts[start : start + AT_ONCE]) for start in starts])
     has_direction = np.linalg.norm(vectors, axis=1) > 0
     return vectors[has_direction], _with_side(queries[has_direction], side)
 
 
 def write(found: Audit, folder: Path) -> list[Path]:
-    """Write shares.csv, pairs.csv, near.csv, drop_test.txt, drop_train.txt; return their paths.
+    """Write shares, seen, pairs, near (CSV), drop_test.txt, drop_train.txt; return their paths.
 
     The last two have a query_id a line.
     """
     files = {
         "shares.csv": found.shares.to_csv(index=False, float_format="%.6g"),
+        "seen.csv": found.seen.to_csv(index=False),
         "pairs.csv": found.pairs.to_csv(index=False, float_format="%.6g"),
         "near.csv": found.near.to_csv(index=False, float_format="%.6g"),
         "drop_test.txt": _lines(found.test_queries),

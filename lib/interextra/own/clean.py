@@ -1,6 +1,7 @@
 """The clean part of a test set: which queries were not seen in training, and what they can show."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +12,8 @@ from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS, numbered_lines
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.search.lucene import bm25_search
-from interextra.own.audit import TEXT, Side
-from interextra.own.run_files import read_run
+from interextra.own.audit import TEXT, Audit, Side
+from interextra.own.values import value_of_each
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, write_text
 
@@ -27,8 +28,8 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     Parameters
     ----------
     run : str
-        Path of a run, as `read_run` takes them; "": BM25, in a collection of at most `LARGEST`
-        passages.
+        Path of a run or of values per query, as `value_of_each` takes them; "": BM25, if it is installed and the collection has
+        at most `LARGEST` passages.
 
     Returns
     -------
@@ -46,17 +47,19 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
     qrels = test.qrels[is_asked]
     if run:
-        ranking = read_run(Path(run))
-        name = run
-    elif test.collection is not None and len(test.collection.passages) <= LARGEST:
-        judged = test.queries["query_id"].isin(qrels["query_id"])
-        ranking = _bm25(test.collection, test.queries[judged])
-        name = BM25
-    else:
+        return value_of_each(Path(run), qrels["query_id"].unique(), qrels, measure)
+    if not _can_search(test.collection):
         return None
-    if not set(ranking.query_ids) & set(qrels["query_id"]):
-        raise InputError(f"--run {run}: has none of the judged test queries; search them")
-    return per_query(ranking, qrels, [measure])[measure].rename(name)
+    judged = test.queries["query_id"].isin(qrels["query_id"])
+    ranking = _bm25(test.collection, test.queries[judged])
+    return per_query(ranking, qrels, [measure])[measure].rename(BM25)
+
+
+def _can_search(collection: Collection | None) -> bool:
+    """Return whether BM25 is to be searched in a collection unasked."""
+    if collection is None or find_spec("pyserini") is None:
+        return False
+    return len(collection.passages) <= LARGEST
 
 
 def _bm25(collection: Collection, queries: pd.DataFrame) -> RunFile:
@@ -78,48 +81,88 @@ def smallest_difference(values: pd.Series) -> float:
     return float(detectable(-reach, reach, error))
 
 
-def conclusion(
-    query_ids: Sequence[str], seen: Sequence[str], values: pd.Series | None, measure: str
-) -> list[str]:
-    """Return the sentences that close an audit: what remains, what it can tell apart, what to do.
+def answer(found: Audit) -> str:
+    """Return the sentence that answers first: how many test queries are clean, and why not all."""
+    n_clean = found.n_test - len(found.seen)
+    percent = 100 * n_clean / found.n_test
+    remain = f"{n_clean:,} of {found.n_test:,} test queries remain clean ({percent:.1f} %)"
+    is_near = found.seen["near_duplicates"] > 0
+    reasons = [f"{is_near.sum():,} have a near-duplicate among the training queries"]
+    if "shared_passages" in found.seen:
+        is_shared = found.seen["shared_passages"] > 0
+        reasons.append(f"{is_shared.sum():,} share a relevant passage with them")
+        reasons.append(f"{(is_near & is_shared).sum():,} both")
+    return f"{remain}: {', '.join(reasons)}."
+
+
+def conclusion(found: Audit, values: pd.Series | None, measure: str) -> list[str]:
+    """Return the sentences that close an audit: what the clean queries can tell, what to do.
 
     Parameters
     ----------
-    seen : sequence of str
-        Of the test queries, those that are not clean.
     values : Series or None
         Of `values_of_system`.
     """
-    n_clean = len(query_ids) - len(seen)
-    percent = 100 * n_clean / len(query_ids)
-    sentences = [
-        f"{n_clean:,} of {len(query_ids):,} test queries remain clean ({percent:.1f} %).",
-        _power(seen, values, measure),
+    n_clean = found.n_test - len(found.seen)
+    sentences = [_power(found.test_queries, values, measure)] if n_clean else []
+    if "shared_passages" in found.seen:
+        n_near_only = (found.seen["shared_passages"] == 0).sum()
+        if n_near_only:
+            sentences.append(
+                f"{n_near_only:,} test queries are not clean only because of near-duplicates that "
+                "share no answer: read them in near.csv, some may ask for something else."
+            )
+    return [*sentences, *_decision(found, n_clean)]
+
+
+def _decision(found: Audit, n_clean: int) -> list[str]:
+    """Return what to do before training and after it."""
+    kinds = (
+        "Clean says that no wording and no answer was seen, not that the kinds of query are new: "
+        "`interextra split` prints how near the test queries are to training."
+    )
+    if not len(found.seen):
+        return [kinds, "Decision: nothing is to be dropped; report runs on all test queries."]
+    n_drop = len(found.train_queries)
+    percent = 100 * n_drop / found.n_train
+    before = (
+        f"Decision: before training, leave out the {n_drop:,} training queries of drop_train.txt "
+        f"({percent:.1f} % of {found.n_train:,}): all test queries are clean then."
+    )
+    if n_clean < LEAST_QUERIES:
+        return [
+            before,
+            "A model that is trained already needs another test set: "
+            f"{n_clean} clean queries tell nothing apart.",
+        ]
+    return [
+        kinds,
+        before,
+        "Report a model that is trained already on the clean queries: --clean FOLDER writes them, "
+        "interextra evaluate --only FOLDER/clean.txt scores any run on them.",
     ]
-    if not seen:
-        sentences.append("Nothing is to be dropped.")
-    elif n_clean:
-        sentences.append(
-            "Write them with --clean FOLDER, and score each run on them: "
-            "interextra evaluate --only FOLDER/clean.txt."
-        )
-    return sentences
 
 
 def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> str:
     """Return the sentence of what the clean queries can tell apart."""
     if values is None:
-        return "What they can tell apart is told from a run: give --run, and qrels with doc_ids."
+        return (
+            "What the clean queries can tell apart is told from a run: give --run, and qrels with "
+            "doc_ids."
+        )
     clean = values[~values.index.isin(seen)]
     if len(clean) < LEAST_QUERIES:
-        return f"{len(clean)} of them are judged: too few to tell any two systems apart."
+        return f"{len(clean)} clean queries are judged: too few to tell any two systems apart."
     if not clean.std() > 0:
-        return f"All have the same {measure} by {values.name}, which says nothing of differences."
+        return (
+            f"All clean queries have the same {measure} by {values.name}, which says nothing of "
+            "differences."
+        )
     return (
-        f"They find a difference of {smallest_difference(clean):.3f} {measure} between two systems "
-        f"with 80 % power (all test queries: {smallest_difference(values):.3f}), if the systems "
-        f"vary over queries as {values.name} does (mean {clean.mean():.3f}) and correlate at "
-        "one half."
+        f"The clean queries find a difference of {smallest_difference(clean):.3f} {measure} "
+        f"between two systems with 80 % power (all test queries: "
+        f"{smallest_difference(values):.3f}), if the systems vary over queries as {values.name} "
+        f"does (mean {clean.mean():.3f}) and correlate at one half."
     )
 
 

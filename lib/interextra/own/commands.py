@@ -44,6 +44,7 @@ def audit(args: Namespace) -> None:
     from interextra.measures.evaluate import check
     from interextra.own import audit as auditing
     from interextra.own import clean as cleaning
+    from interextra.own.results import AuditResult
     from interextra.own.splitting import refuse_place
 
     out = Path(args.out)
@@ -55,32 +56,17 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
-    query_ids = test.queries["query_id"]
-    sentences = cleaning.conclusion(query_ids, found.test_queries, values, args.measure)
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    nearest = ["test_query", "train_query", "words", "cosine"]
-    pairs = found.pairs[nearest].head(5)
-    if len(found.near):
-        near = ["test_query", "train_query", "words", "order"]
-        pairs = found.near.drop_duplicates("test_query_id")[near].head(5)
-    lines = [
-        found.shares.to_string(index=False, float_format="%.1f"),
-        f"{found.compared}\nBy the names of the data sets, as MTEB's flag has it: {by_name}.\n",
-        "The most similar pairs:",
-        pairs.to_string(index=False, float_format="%.2f", max_colwidth=50),
-        "",
-        *sentences,
-    ]
-    paths = auditing.write(found, out)
-    if args.clean:
-        paths += cleaning.write_clean(test, found.test_queries, Path(args.clean))
+    result = AuditResult(found, test, values, args.measure, args.encoder, by_name)
+    paths = result.write(out)
+    if args.clean and result.clean_queries:
+        paths += result.write_clean(args.clean)
     if args.json:
-        shares = found.shares.to_dict("records")
-        told = {"shares": shares, "compared": found.compared, "by_name": by_name}
-        told["conclusion"] = sentences
-        _print_json("audit", told, paths)
+        _print_json("audit", result.records(), paths)
     else:
-        _print_lines(lines, paths)
+        _print_lines(result.lines(), paths)
+    if args.clean and not result.clean_queries:
+        raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
 
 
 def split(store: Store, args: Namespace) -> None:

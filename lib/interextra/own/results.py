@@ -30,8 +30,7 @@ CHANGES = [
     "detects",
     "n_queries",
 ]
-NEAREST = ["test_query", "train_query", "words", "cosine"]
-NEAR = ["test_query", "train_query", "words", "order"]
+DISPLAYED = ["test_query", "train_query", "words", "order", "cosine"]
 N_PAIRS = 5  # that are printed
 
 
@@ -81,6 +80,8 @@ class AuditResult(Result):
         Of a system on them, see `clean.values_of_system`.
     measure : str
         Of the values.
+    encoder : str
+        That found the nearest training queries.
     by_name : str
         What the names of the data sets say; "": they have none.
     """
@@ -91,13 +92,15 @@ class AuditResult(Result):
         test: Side,
         values: pd.Series | None,
         measure: str,
+        encoder: str,
         by_name: str = "",
     ) -> None:
         self.found = found
         self.test = test
+        self.encoder = encoder
         self.by_name = by_name
+        self.sentences = [clean.answer(found), *clean.conclusion(found, values, measure)]
         query_ids = test.queries["query_id"]
-        self.sentences = clean.conclusion(query_ids, found.test_queries, values, measure)
         is_seen = query_ids.isin(found.test_queries)
         self.clean_queries: list[str] = query_ids[~is_seen].tolist()
 
@@ -110,19 +113,28 @@ class AuditResult(Result):
         return _forest(self.found.shares, "what", "percent", "test queries, %")
 
     def lines(self) -> list[str]:
-        """Return the shares, the most similar pairs, and the conclusion."""
-        columns = NEAREST
-        pairs = self.found.pairs
-        if len(self.found.near):
-            columns = NEAR
-            pairs = self.found.near.drop_duplicates("test_query_id")
+        """Return the answer, the shares, the most similar pairs, and the conclusion."""
+        answer, *conclusion = self.sentences
         shares = self.found.shares.to_string(index=False, float_format="%.1f")
-        compared = self.found.compared
+        lines = [answer, "", shares, self.found.compared]
         if self.by_name:
-            compared += f"\nBy the names of the data sets, as MTEB's flag has it: {self.by_name}."
-        most_similar = pairs[columns].head(N_PAIRS)
-        table = most_similar.to_string(index=False, float_format="%.2f", max_colwidth=50)
-        return [shares, f"{compared}\n", "The most similar pairs:", table, "", *self.sentences]
+            lines.append(f"By the names of the data sets, as MTEB's flag has it: {self.by_name}.")
+        if self.found.exposed:
+            lines.append(self.found.exposed)
+        return [*lines, "", *_most_similar(self.found, self.encoder), *conclusion]
+
+    def records(self) -> dict[str, Any]:
+        """Return what the command says to a program."""
+        return {
+            "answer": self.sentences[0],
+            "n_test": self.found.n_test,
+            "n_seen": len(self.found.seen),
+            "shares": self.found.shares.to_dict("records"),
+            "compared": self.found.compared,
+            "exposed": self.found.exposed,
+            "by_name": self.by_name,
+            "conclusion": self.sentences[1:],
+        }
 
     def _repr_html_(self) -> str:
         """Return the sentences and the table for a notebook."""
@@ -135,6 +147,35 @@ class AuditResult(Result):
     def write_clean(self, folder: str | Path) -> list[Path]:
         """Write the clean test set, see `clean.write_clean`; return the paths."""
         return clean.write_clean(self.test, self.found.test_queries, Path(folder))
+
+
+def _most_similar(found: Audit, encoder: str) -> list[str]:
+    """Return the most similar pairs: near-duplicates with and without a common answer apart.
+
+    Where there are none, those of the nearest training queries.
+    """
+    near = found.near.sort_values(["words", "order"], ascending=False, kind="stable")
+    if near.empty:
+        return _pairs(f"No near-duplicates. The nearest training queries by {encoder}", found.pairs)
+    if "shares_answer" not in near:
+        return _pairs("Near-duplicates", near)
+    sharing = near[near["shares_answer"]]
+    others = near[~near["test_query_id"].isin(sharing["test_query_id"])]
+    return [
+        *_pairs("Near-duplicates that share an answer", sharing),
+        *_pairs("Near-duplicates that share no answer", others),
+    ]
+
+
+def _pairs(title: str, pairs: pd.DataFrame) -> list[str]:
+    """Return a title and the first pairs, one of each test query; nothing for no pairs."""
+    if pairs.empty:
+        return []
+    of_queries = pairs.drop_duplicates("test_query_id")
+    columns = pairs.columns.intersection(DISPLAYED, sort=False)
+    first = of_queries[columns].head(N_PAIRS)
+    table = first.to_string(index=False, float_format="%.2f", max_colwidth=50)
+    return [f"{title} ({len(of_queries):,} test queries, the first {len(first)}):", table, ""]
 
 
 class SplitResult(Result):
