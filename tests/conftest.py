@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from toy_topics import write_topics
 
+from interextra.own import few
 from interextra.store.folders import Store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,7 +69,13 @@ def tiny(tmp_path):
 
 
 @pytest.fixture
-def spec(house):
+def any_size(monkeypatch):
+    """Splits of fewer queries than decide anything; see tests/own/test_split_sizes.py for those."""
+    monkeypatch.setattr(few, "LEAST", 1)
+
+
+@pytest.fixture
+def spec(house, any_size):
     """A BEIR folder: three topics, 48 training and 24 test queries, a passage each."""
     return write_topics(house / "own")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from interextra.own import splitting as own
 
-OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
+OPTIONS = own.DEFAULTS | {"encoder": "lsa", "k": 3, "n_test": 0.25}
 
 
 def written(spec, store, protocol, out, formats=("ids",), **more):

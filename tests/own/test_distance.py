@@ -10,7 +10,7 @@ import pytest
 from toy_own import OPTIONS, written
 
 from interextra.cli import main
-from interextra.own import distance
+from interextra.own import distance, regimes
 from interextra.own.split_folder import SplitFolder
 from interextra.splits.split import REGIMES
 from interextra.store.errors import InputError
@@ -20,7 +20,7 @@ def compared(n_train, n_test, sets, is_far):
     queries = [
         pd.DataFrame({"query_id": [], "text": []}).reindex(range(n)) for n in (n_train, n_test)
     ]
-    return distance.Compared(*queries, sets, np.arange(n_train), is_far, seed=1)
+    return distance.Compared(*queries, np.arange(n_test), sets, np.arange(n_train), is_far, seed=1)
 
 
 @pytest.mark.parametrize("n_top", [3, 500])
@@ -89,3 +89,77 @@ def test_an_encoder_that_there_is_not_is_refused(spec, store):
     with pytest.raises(InputError, match="no encoder 'word2vec'"):
         written(spec, store, "restrain", "out", size=12, other_encoder="word2vec")
     assert not Path("out").exists() and "other_encoder" in OPTIONS
+
+
+def test_all_that_is_drawn_stands_at_its_own_row():
+    """Of the drawn test queries alone, and the nearest of all of them."""
+    generator = np.random.default_rng(5)
+    train, test = generator.normal(size=(40, 6)), generator.normal(size=(30, 6))
+    test[4] = 0
+    cosines = distance._dense_cosines(train, test)
+    ids = [pd.DataFrame({"query_id": [f"{side}{n}" for n in range(40)]}) for side in "ab"]
+    sets = {"interpolation-9": np.arange(9), "extrapolation-9": np.arange(20, 29)}
+    drawn = np.array([7, 4, 21])
+    is_far = np.array([[False] * 3, [True] * 3])
+    given = distance.Compared(ids[0], ids[1][:30], drawn, sets, np.arange(5, 40), is_far, seed=1)
+    exact = cosines(np.arange(30))
+    table = distance._compare(given, distance._Nearest.of(cosines, given))
+    assert table["n_test"].eq(3).all()
+    expected = exact[drawn][:, :9].max(axis=1).mean()
+    assert table["similarity"].iloc[0] == pytest.approx(expected, 1e-5)
+    nearest = distance._nearest_queries(given, cosines)
+    assert nearest["train_query_id"].iloc[4] == "" and nearest["cosine"].iloc[4] == 0
+    others = nearest.drop(4)
+    best = exact[:, 5:].argmax(axis=1)[others.index] + 5
+    assert others["train_query_id"].tolist() == [f"a{row}" for row in best]
+
+
+def test_the_nearest_queries_of_a_folder_are_those_that_the_encoder_finds(spec, store):
+    for protocol, more in (("restrain", {"size": 12}), ("shift", {"attribute": "column:topic"})):
+        written(spec, store, protocol, protocol, other_encoder="tf-idf", **more)
+        folder = SplitFolder.open(Path(protocol))
+        assert folder.manifest.encoder == "lsa"
+        stored = regimes.nearest_training_queries(folder)
+        found = regimes.nearest_training_queries(folder, "lsa")
+        pd.testing.assert_series_equal(stored["cosine"], found["cosine"], atol=1e-4)
+        assert stored["query_id"].tolist() == found["query_id"].tolist()
+        assert not set(stored["query_id"]) & set(folder.gate_ids)
+        assert stored["train_query"].str.len().gt(0).all()
+
+
+@pytest.mark.parametrize(
+    ("n_queries", "first", "other"),
+    [
+        (100, "", "minilm"),
+        (100, "minilm", "tf-idf"),
+        (100, "lsa", "minilm"),
+        (100_000, "", "tf-idf"),
+        (100_000, "tf-idf", "lsa"),
+    ],
+)
+def test_an_encoder_that_nobody_asked_for_takes_no_minutes(monkeypatch, n_queries, first, other):
+    monkeypatch.setattr(distance, "default_encoder", lambda: "minilm")
+    assert distance._unasked(n_queries, first) == other
+
+
+def gaps(name, similarity):
+    rows = [
+        (f"interpolation-{name}", "interpolation", 0.5),
+        (f"extrapolation-{name}", "extrapolation", 0.4),
+        ("gap", "", similarity),
+    ]
+    return pd.DataFrame(rows, columns=["set", "regime", "similarity"]).assign(
+        encoder=name, random=[0.5, 0.5, 0.0], random_low=-0.01, random_high=0.01
+    )
+
+
+def test_the_advice_is_for_the_split_at_hand():
+    """5 % of the similarity of random sets is .025."""
+    table = pd.concat([gaps("minilm", 0.024), gaps("tf-idf", 0.024)])
+    own, other = distance.warnings(table)
+    assert own.startswith("Hardly an extrapolation split by minilm") and "above +0.025" in own
+    assert "take fewer training queries" in own and "--encoder" not in own
+    assert "divide by it (--encoder tf-idf)" in other
+    assert not distance.warnings(pd.concat([gaps("minilm", 0.026), gaps("tf-idf", 0.026)]))
+    left_out = table.assign(set=table["set"].str.replace(r"\w+-", "without-", regex=True))
+    assert all("split restrain --encoder" in line for line in distance.warnings(left_out))

@@ -202,10 +202,8 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     assert (
         every["n_queries"] == len(given.queries) - len(given.gate_ids) and every["n_trainings"] == 2
     )
-    assert (
-        len(given.gate_ids) == round(0.2 * len(given.queries))
-        and "claim: it falls" in told["sentences"][0]
-    )
+    assert len(given.gate_ids) == round(0.2 * len(given.queries))
+    assert told["sentences"][0].startswith(("A loss", "Undecided, as the model is not shown"))
     claims = {row["claim"]: row for row in told["claims"]}
     assert (
         claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
@@ -924,7 +922,7 @@ def test_vectors_of_several_dimensions_are_one_message(spec, store, capsys):
         assert main([*command, name, name]) == 2 and name in capsys.readouterr().err
 
 
-def test_a_collection_without_spaces_between_words_is_divided(house, store):
+def test_a_collection_without_spaces_between_words_is_divided(house, store, any_size):
     places, asks = (
         ["北京", "上海", "广州", "成都", "西安", "武汉"],
         ["天气怎么样", "有什么好吃的", "人口是多少"],
@@ -944,7 +942,7 @@ def test_a_collection_without_spaces_between_words_is_divided(house, store):
     assert all((np.linalg.norm(part, axis=1) > 0.99).all() for part in vectors)
 
 
-def test_ids_of_every_odd_form_go_through_a_split_and_its_runs(house, store, tmp_path):
+def test_ids_of_every_odd_form_go_through_a_split_and_its_runs(house, store, tmp_path, any_size):
     odd = """007 7 nan None NaN 1e5 -3 <dbpedia:A_b> "y" a/b a%2Fb é É Q q true null 1.0 x# c,d x=y {z} 'w' \\t"""
     odd = odd.split()
     folder = house / "odd"

@@ -16,7 +16,7 @@ from interextra.own import seen, splitting
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import values_of_run
 
-OPTIONS = splitting.DEFAULTS | {"size": 100, "other_encoder": "tf-idf"}
+OPTIONS = splitting.DEFAULTS | {"size": 100, "encoder": "lsa", "other_encoder": "tf-idf"}
 MEASURE = "nDCG@10"
 
 
@@ -101,7 +101,7 @@ def test_the_report_of_a_model_that_has_seen_the_queries_concludes_nothing(mini,
 
 def own():
     """The options that differ from the defaults."""
-    return {name: OPTIONS[name] for name in ("size", "other_encoder")}
+    return {name: OPTIONS[name] for name in ("size", "encoder", "other_encoder")}
 
 
 def blank_test(hits, folder):

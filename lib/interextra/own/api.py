@@ -53,7 +53,7 @@ def audit(
     measure: str = NDCG,
     near: float = NEAR,
     near_passages: float = 1.0,
-    encoder: str = splitting.DEFAULTS["encoder"],
+    encoder: str = "lsa",
 ) -> AuditResult:
     """Say what of the test queries was seen in training, and what the others can still tell apart.
 
@@ -189,6 +189,7 @@ def split(
         spec = _written(out.with_name(f"{out.name}-collection"), queries, passages)
     divided = splitting.split_of(protocol, spec, every_option)
     store = store or _default_store()
+    divided = splitting.prepared(divided, store, every_option)
     store.build(divided)
     splitting.export(divided, store, out, every_option)
     return SplitResult(out, every_option["attribute"])

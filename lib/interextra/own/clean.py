@@ -28,8 +28,8 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     Parameters
     ----------
     run : str
-        Path of a run or of values per query, as `value_of_each` takes them; "": BM25, if it is installed and the collection has
-        at most `LARGEST` passages.
+        Path of a run or of values per query, as `value_of_each` takes them; "": BM25, if it is
+        installed and the collection has at most `LARGEST` passages.
 
     Returns
     -------

@@ -78,6 +78,8 @@ def split(store: Store, args: Namespace) -> None:
     options = vars(args)
     made = splitting.split_of(args.protocol, args.collection, options)
     splitting.refuse_existing(out)
+    planned = made
+    made = splitting.prepared(made, store, options)
     store.build(made)
     manifest = splitting.export(made, store, out, options)
     if args.json:
@@ -87,11 +89,16 @@ def split(store: Store, args: Namespace) -> None:
         n_queries = f"{counts['queries']:,} training queries"
         n_pairs = f"{counts['pairs']:,} pairs"
         print(f"{args.out}/{name}: {n_queries}, {n_pairs}")
-    n_test = f"{manifest['n_test']:,} test queries"
-    n_gate = f"{manifest['n_gate']:,} for the lead over a baseline"
-    print(f"{args.out}/test.tsv: {n_test}, {n_gate}. Search them with the model of each set.")
+    if made != planned:
+        print("All sets are as large as the smallest one would be (--unequal: all their queries).")
+    n_test, n_gate = manifest["n_test"], manifest["n_gate"]
+    print(
+        f"{args.out}/test.tsv: {n_test + n_gate:,} queries to search with the model of each set: "
+        f"{n_test:,} test queries, and {n_gate:,} for the lead over a baseline (gate.txt)."
+    )
     distances = SplitFolder.open(out, args.attribute).distances
-    print("\n" + distance.printed(distances))
+    print(f"The similarity of queries is that of {manifest['encoder']} (--encoder).\n")
+    print(distance.printed(distances))
     for warning in distance.warnings(distances):
         print(warning)
 
@@ -179,6 +186,9 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         args.model, args.model_revision, args.recipe, args.batch_size, args.spare
     )
     divided = splitting.split_of(args.protocol, args.collection, options)
+    for place in filter(None, (args.output_folder, args.prediction_folder)):
+        splitting.refuse_place(Path(place))
+    divided = splitting.prepared(divided, store, options)
     gate = splitting.gate_of(options, divided.pool.source)
     train = probing.trainer(recipe, divided, gate)
     set_names = splitting.sets_of(divided)

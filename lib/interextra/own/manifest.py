@@ -40,6 +40,7 @@ class Manifest(BaseModel, strict=True):
     negatives: int = Field(ge=1)
     spare: bool
     format: list[str]
+    encoder: str = ""  # that says which training queries are near; "": of an older folder
     files: dict[str, str]  # SHA-256 by name
 
     @classmethod

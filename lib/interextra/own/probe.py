@@ -102,6 +102,7 @@ def probe(
     store = store or Store(out / "cells")
     compute = compute or store.build
     split = splitting.split_of(protocol, collection, options)
+    split = splitting.prepared(split, store, options, compute)
     split_path = out / "split"
     folder = _open_or_export(split_path, split, options, store, compute)
     print(distance.printed(folder.distances), file=sys.stderr)
@@ -111,7 +112,7 @@ def probe(
     if given is not None:
         before = _before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     _print_detectable(baseline, folder, measures[0])
-    nearest = regimes.nearest_training_queries(folder, options["encoder"])
+    nearest = regimes.nearest_training_queries(folder)
     suffix = _run_suffix(folder)
     values = {}
     for set_name, seed in itertools.product(folder.sets, seeds):

@@ -14,12 +14,19 @@ import pandas as pd
 from interextra import figures
 from interextra.claims import judgement
 from interextra.claims.claim import Claim, answered
-from interextra.claims.wording import formatted
 from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.encoders import default_encoder, report_seconds
 from interextra.own import distance
 from interextra.own.audit import neighbours
 from interextra.own.seen import Given, Seen
+from interextra.own.sentences import (
+    OBSTACLES,
+    SEEN,
+    lead_sentence,
+    loss_sentence,
+    numbers_sentence,
+)
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
@@ -30,7 +37,6 @@ from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
 AS_GIVEN = "model as given"
-SEEN = "the model as given has seen the training queries"
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
 STYLE = (
@@ -39,11 +45,14 @@ STYLE = (
     "td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
     ";border-bottom:1px solid #ddd}"
     "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
+    ".answer{font-size:1.15em;font-weight:bold}.wide{overflow-x:auto}"
+    "@media(max-width:40em){body{font-size:13px;padding:0 .6em}td,th{padding:.2em .5em .2em 0}}"
 )
 LEGEND = (
-    "Intervals are of 95 %, over {over}: of the sentences simultaneous, here plain. Detects: the "
-    "smallest change found with 80 % power. "
-    "Near and far: halves by the cosine to the nearest training query."
+    "All intervals are plain 95 % confidence intervals, over {over}. The lead in domain is "
+    "tested first, and only where it is shown is the loss: so neither is corrected for the other. "
+    "Detects: the smallest change found with 80 % power. Near and far: halves of the test queries, "
+    "by the cosine to the nearest training query."
 )
 
 
@@ -52,12 +61,13 @@ class Report(NamedTuple):
 
     # queries (of GROUPS), measure, both regimes, change, low, high, detects, n_queries, …
     changes: pd.DataFrame
-    claims: pd.DataFrame  # two, of `judgement.concluded`, with their sentences
+    claims: pd.DataFrame  # loss and lead, as of `judgement.concluded`, see `_claims`
     # test queries that lose most in extrapolation, with their nearest training query
     losers: pd.DataFrame
     values: pd.DataFrame  # all that was measured
     systems: pd.DataFrame  # system, measure, mean, low, high, n_queries: on the test queries
-    # one of each claim, whose the gate is, what the model had seen; that first, where it is shown
+    # the answer, the numbers, the lead, whether the split is hardly one, what the model had seen;
+    # the last comes first where it is shown
     sentences: list[str]
     files: list[Path] = []  # of `write`
 
@@ -74,27 +84,46 @@ def refuse_first(measure: str) -> None:
         raise InputError(f"{measure}: lower is better; name another measure first, for the claims")
 
 
-def nearest_training_queries(folder: SplitFolder, encoder: str) -> pd.DataFrame:
+def nearest_training_queries(folder: SplitFolder, encoder: str = "") -> pd.DataFrame:
     """Return the nearest training query of each test query.
+
+    Parameters
+    ----------
+    encoder : str
+        By which it is looked for; "": that of the split, in whose folder it stands.
 
     Returns
     -------
     DataFrame
-        query_id, train_query, cosine (0: none), is_near (nearer half).
+        query_id, train_query (a text), cosine (0: none), is_near (nearer half).
     """
     pool = folder.split.pool.frame()
     queries = folder.queries
-    is_searched = pool["query_id"].isin(queries["query_id"])
     is_gate = queries["query_id"].isin(folder.gate_ids)
     test = queries[~is_gate]
-    pairs = neighbours(pool[~is_searched], test, encoder)
-    first = pairs.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})
+    if not encoder and len(folder.nearest):
+        text_of = pool.set_index("query_id")["text"]
+        train_query = folder.nearest["train_query_id"].map(text_of)
+        first = folder.nearest.assign(train_query=train_query)
+    else:
+        is_searched = pool["query_id"].isin(queries["query_id"])
+        encoder = encoder or default_encoder()
+        first = _encoded_neighbours(pool[~is_searched], test, encoder)
     first = first[["query_id", "train_query", "cosine"]]
     nearest = test[["query_id"]].merge(first, how="left")
-    nearest = nearest.fillna({"cosine": 0.0})
+    nearest = nearest.fillna({"train_query": "", "cosine": 0.0})
     rank = nearest["cosine"].rank(method="first")
     half = len(nearest) / 2
     return nearest.assign(is_near=rank > half)
+
+
+def _encoded_neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
+    """Return the nearest training query of each test query by an encoder."""
+    texts = pd.concat([train["text"], test["text"]]).tolist()
+    report_seconds(encoder, texts)
+    pairs = neighbours(train, test, encoder)
+    first = pairs.drop_duplicates("test_query_id")
+    return first.rename(columns={"test_query_id": "query_id"})
 
 
 def report(
@@ -145,7 +174,7 @@ def report(
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
         systems=_systems(tested, baseline, given, bootstrap),
-        sentences=_sentences(claims, folder, seen, measure),
+        sentences=_sentences(claims, changes, folder, seen, margin),
     )
 
 
@@ -211,24 +240,27 @@ def _without_conclusion(claims: pd.DataFrame) -> pd.DataFrame:
     is_loss = claims["claim"] == "loss"
     changed = claims.copy()
     changed.loc[is_loss, ["verdict", "size", "reason"]] = ["undecided", "", SEEN]
-    measured = changed["told"].str.partition(":")[0]
-    changed.loc[is_loss, "told"] = measured + f": no conclusion ({SEEN})"
     return changed
 
 
 def _sentences(
     claims: pd.DataFrame,
+    changes: Effects,
     folder: SplitFolder,
     seen: Seen,
-    measure: str,
+    margin: float,
 ) -> list[str]:
-    """Return a sentence of each claim, one of the gate, and one of what the model has seen."""
-    sentences = (claims["sentence"] + ": " + claims["told"] + ".").tolist()
-    whose = "test queries held out for this"
-    if folder.gate:
-        whose = f"queries of the split {folder.gate}"
-    n_gate = len(folder.gate_ids)
-    sentences.append(f"The lead is measured on {n_gate:,} {whose}; they measure no loss.")
+    """Return the answer and what it rests on; see `Report`."""
+    rows = claims.set_index("claim").to_dict("index")
+    all_queries = changes.iloc[0].to_dict()  # of the first measure, as the claims
+    measure = all_queries["measure"]
+    whose = f"queries of the split {folder.gate}" if folder.gate else "test queries held out for it"
+    sentences = [
+        loss_sentence(rows["loss"], margin),
+        numbers_sentence(all_queries, measure, type(folder.split).__name__),
+    ]
+    if "lead" in rows:
+        sentences.append(lead_sentence(rows["lead"], measure, whose))
     sentences += distance.warnings(folder.distances)
     if seen.is_shown:
         return [seen.sentence(measure), *sentences]
@@ -242,23 +274,54 @@ def _claims(
     margin: float,
     bootstrap: dict[str, Any],
 ) -> pd.DataFrame:
-    """Judge a loss in extrapolation, and a lead in domain, if there are values of the gate."""
+    """Judge a lead in domain, if there are values of the gate, and then a loss in extrapolation.
+
+    As the second is only asked where the first is shown, each is judged by its own interval, plain
+    95 %, which is also that of its row among the changes.
+    """
     measure = changes["measure"].iloc[0]
     is_baseline = gate_values["model"] == BM25
     baseline_mean = gate_values.loc[is_baseline, "value"].mean()
     loss = _loss_claim(measure, type(folder.split).__name__, margin)
     lead = _lead_claim(measure, margin * baseline_mean)
+    answers = _answers([loss, lead], changes, gate_values, bootstrap)
+    judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
+    low, high = answers["low"], answers["high"]
+    errors = answers.drawn().std(axis=1)
+    resolution = detectable(low, high, errors)
+    plain = judged.assign(low=low, high=high, resolution=resolution).to_dict("records")
+    rows = []
+    for row, noise in zip(plain, answers["noise"], strict=True):
+        claim = loss if row["claim"] == loss.name else lead
+        rows.append(_judged_by_interval(row, claim, noise))
+    return pd.DataFrame(rows)
+
+
+def _answers(
+    claims: Sequence[Claim],
+    changes: Effects,
+    gate_values: pd.DataFrame,
+    bootstrap: dict[str, Any],
+) -> Effects:
+    """Estimate the claims, with the lead over the baseline in domain."""
     leads = judgement.leads(gate_values, ["regime", "measure"], **bootstrap)
     in_domain = leads[leads["regime"] == INTERPOLATION]
     tables = [changes]
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
-    answers = answered([loss, lead], tables, in_domain.drop(columns="regime"))
-    judged = judgement.concluded(answers, [loss, lead])
-    claims = [loss if name == loss.name else lead for name in judged["claim"]]
-    rows = zip(judged.to_dict("records"), claims, strict=True)
-    judged["told"] = [formatted(row, claim) for row, claim in rows]
-    return judged.assign(sentence=[claim.sentence for claim in claims])
+    return answered(claims, tables, in_domain.drop(columns="regime"))
+
+
+def _judged_by_interval(row: dict[str, Any], claim: Claim, noise: str) -> dict[str, Any]:
+    """Return a claim with the verdict and the size that its interval shows, unless none can."""
+    if row["reason"] in OBSTACLES:
+        return {**row, "size": ""}
+    low, high = row["low"], row["high"]
+    is_within = -claim.margin < low and high < claim.margin
+    verdict = judgement.verdict(claim.asks, low, high, claim.margin, is_within)
+    size = judgement.WITHIN if is_within else ""
+    reason = noise if verdict == "undecided" else ""
+    return {**row, "verdict": verdict, "size": size, "reason": reason}
 
 
 def _loss_claim(measure: str, protocol: str, margin: float) -> Claim:
@@ -267,7 +330,7 @@ def _loss_claim(measure: str, protocol: str, margin: float) -> Claim:
         name="loss",
         paper="own",
         notebook="",
-        sentence=f"{measure} from interpolation to extrapolation ({protocol}; claim: it falls)",
+        sentence=f"{measure} is lower in extrapolation ({protocol})",
         asks="below",
         rows={"plus": {"model": MODEL, "queries": GROUPS[0]}},
         measure=measure,
@@ -284,7 +347,7 @@ def _lead_claim(measure: str, margin: float) -> Claim:
         name="lead",
         paper="own",
         notebook="",
-        sentence=f"In domain against {BM25} (claim: the model is above)",
+        sentence=f"In domain the model is above {BM25}",
         asks="above",
         rows={
             "plus": {"model": MODEL, "regime": INTERPOLATION},
@@ -328,20 +391,28 @@ def page(found: Report) -> str:
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
     losers = found.losers.rename(columns={"train_query": "nearest training query"})
+    answer, *others = map(html.escape, found.sentences)
     body = [
         "<h1>Does the model extrapolate?</h1>",
-        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        f'<p class="answer">{answer}</p>',
+        *(f"<p>{sentence}</p>" for sentence in others),
         _picture(found.changes),
-        shown(changes[columns].rename(columns=names)).to_html(),
+        _table(changes[columns].rename(columns=names)),
         f"<p>{LEGEND.format(over=drawn_over(changes['over']))}</p>",
         "<h2>Before and after fine-tuning</h2>",
-        shown(found.systems).to_html(),
+        _table(found.systems),
         "<h2>Queries that lose most</h2>",
-        shown(losers).to_html(),
+        _table(losers),
     ]
     title = "<title>Interpolation and extrapolation</title>"
-    head = f'<meta charset="utf-8">{title}<style>{STYLE}</style>'
+    width = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{width}{title}<style>{STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
+
+
+def _table(table: pd.DataFrame) -> str:
+    """Return a table as HTML, which on a narrow page is moved sideways."""
+    return f'<div class="wide">{shown(table).to_html()}</div>'
 
 
 def _picture(changes: pd.DataFrame) -> str:

@@ -11,12 +11,13 @@ from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Run
-from interextra.own.distance import COLUMNS
+from interextra.own.distance import COLUMNS, NEAREST_COLUMNS
 from interextra.own.manifest import Manifest
 from interextra.own.splitting import (
     DISTANCE,
     GATE,
     MANIFEST,
+    NEAREST,
     STRATA,
     searched_queries,
     training_sample,
@@ -40,7 +41,9 @@ class SplitFolder(NamedTuple):
     gate: str
     gate_ids: list[str]  # these queries
     manifest: Manifest
-    distances: pd.DataFrame  # of `distance.distances`; empty: written before there were any
+    # of `distance.measure`; both empty: written before there were any
+    distances: pd.DataFrame
+    nearest: pd.DataFrame
     sampled_ids: list[str] = []  # training queries to search, too; see `with_training_sample`
 
     @classmethod
@@ -65,8 +68,7 @@ class SplitFolder(NamedTuple):
         files = ["test.tsv", "test.qrels", GATE]
         if split.release:
             files.append(STRATA)
-        if DISTANCE in manifest.files:
-            files.append(DISTANCE)
+        files += [name for name in (DISTANCE, NEAREST) if name in manifest.files]
         _refuse_changed_files(folder, files, manifest)
         opened = cls(
             split,
@@ -77,7 +79,8 @@ class SplitFolder(NamedTuple):
             gate=manifest.gate,
             gate_ids=[query_id for _, query_id in numbered_lines(folder / GATE)],
             manifest=manifest,
-            distances=_read_distances(folder / DISTANCE, manifest),
+            distances=_read_table(folder / DISTANCE, COLUMNS, manifest),
+            nearest=_read_table(folder / NEAREST, NEAREST_COLUMNS, manifest),
         )
         opened._refuse_contradictions(folder)
         return opened
@@ -89,6 +92,7 @@ class SplitFolder(NamedTuple):
         faults = [
             (GATE, set(self.gate_ids) - query_ids, not_asked),
             ("test.qrels", set(self.qrels["query_id"]) - query_ids, not_asked),
+            (NEAREST, set(self.nearest["query_id"]) - query_ids, not_asked),
         ]
         if self.strata is not None:
             not_in_both = query_ids ^ set(self.strata.index)
@@ -168,12 +172,13 @@ def _read_strata(path: Path) -> pd.Series:
     return read_queries_tsv(path).set_index("query_id")["text"]
 
 
-def _read_distances(path: Path, manifest: Manifest) -> pd.DataFrame:
-    """Read how near the sets lie to the test queries; no rows where it was not measured."""
-    if DISTANCE not in manifest.files:
-        return pd.DataFrame(columns=list(COLUMNS))
+def _read_table(path: Path, columns: dict[str, type], manifest: Manifest) -> pd.DataFrame:
+    """Read a table of how near the sets lie; no rows where it was not measured."""
+    if path.name not in manifest.files:
+        return pd.DataFrame(columns=list(columns))
+    texts = {name: str for name, kind in columns.items() if kind is str}
     try:
-        table = pd.read_csv(path, keep_default_na=False)
-        return table[list(COLUMNS)].astype(COLUMNS)
+        table = pd.read_csv(path, dtype=texts, keep_default_na=False)
+        return table[list(columns)].astype(columns)
     except (ValueError, KeyError) as error:
         raise InputError(f"{path}: no table of distances ({error}); split again") from None

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
+from interextra.models.encoders import default_encoder, report_seconds
 from interextra.models.search.vectors import GivenVectors, Vectors
-from interextra.own import distance, formats
+from interextra.own import distance, few, formats
 from interextra.own.formats import TrainingSet
 from interextra.papers import released
 from interextra.splits import attributes
@@ -20,7 +21,7 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.split import OfVectors, Split
-from interextra.store import InputError, offenders, scratch, sha256, write_json, write_text
+from interextra.store import Cell, InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.store.cells import config_of
 from interextra.store.folders import Store
 
@@ -28,6 +29,7 @@ MANIFEST = "manifest.json"
 EXPOSED = "exposed.txt"
 STRATA = "strata.tsv"
 DISTANCE = "distance.csv"
+NEAREST = "nearest.csv"
 GATE = "gate.txt"
 TRAINING = "training.tsv"
 N_SAMPLED = 1000  # training queries that the model as given searches, at most
@@ -37,12 +39,13 @@ DEFAULTS: dict[str, Any] = {
     "train_split": "train",
     "test_splits": ["test"],
     "gate_split": "",
-    "encoder": "lsa",
+    "encoder": "",
     "other_encoder": "",
     "vectors": [],
     "attribute": "",
     "clusters": [],
     "size": 0,
+    "unequal": False,
     "k": 5,
     "n_test": 0.2,
     "seed": 1,
@@ -53,7 +56,7 @@ DEFAULTS: dict[str, Any] = {
 Options = Mapping[str, Any]  # of `split_of` and `export`, by the names in DEFAULTS
 # Protocol → the options that only other protocols use.
 UNUSED = {
-    "restrain": ("attribute", "clusters", "k", "n_test"),
+    "restrain": ("attribute", "clusters", "k", "n_test", "unequal"),
     "resttest": ("attribute", "clusters", "n_test"),
     "shift": ("test_splits", "vectors", "k"),
 }
@@ -77,10 +80,17 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     collection : str
         Its spec.
     options : Options
-        train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place),
-        attribute (of a shift), clusters (its labels that take part; none: all), size (training
-        queries of a set, or their share below 1; 0: all, of restrain half), k (buckets), n_test
-        (test queries per cluster, or their share of the smallest one), seed.
+        train_split, test_splits, gate_split (see `gate_of`), encoder ("": `default_encoder`),
+        vectors (files in its place), attribute (of a shift), clusters (its labels that take part;
+        none: all), size (training queries of a set, or their share below 1; 0: all, of restrain
+        half), k (buckets), n_test (test queries per cluster, or their share of the smallest one),
+        seed.
+
+    Returns
+    -------
+    Split
+        To be computed. With size 0 the sets of a shift and of ReSTTest have unequal sizes, as in
+        the papers; `prepared` makes them equal.
 
     Raises
     ------
@@ -162,7 +172,8 @@ def _vectors_of(
     tested = tuple(Queries(source=pool.source, split=name) for name in test_splits)
     if options["vectors"]:
         return GivenVectors.of(options["vectors"], pool, tested)
-    return Vectors(encoder=options["encoder"], train=pool, test=tested)
+    encoder = options["encoder"] or default_encoder()
+    return Vectors(encoder=encoder, train=pool, test=tested)
 
 
 def _number(value: float, total: int) -> int:
@@ -173,6 +184,48 @@ def _number(value: float, total: int) -> int:
     if value >= 1 or not value:
         return int(value)
     return max(1, int(value * total))
+
+
+def prepared(
+    split: Split,
+    store: Store,
+    options: Options,
+    compute: Callable[[Cell], Any] | None = None,
+) -> Split:
+    """Return a split with sets as large as its smallest one, unless `unequal` is asked for.
+
+    Sets of other sizes differ in more than what they leave out. Where the vectors of the queries
+    take long, how long is said on standard error.
+
+    Parameters
+    ----------
+    split : Split
+        Of `split_of`; it is computed where its sets may differ in size.
+    compute : callable
+        Computes a cell in the store; default: `store.build`.
+    """
+    compute = compute or store.build
+    if isinstance(split, OfVectors):
+        _report_seconds(split, store)
+    if options["unequal"] or options["size"] or isinstance(split, ReSTrain):
+        return split
+    compute(split)
+    sets = split.sets(store)
+    sizes = {len(sets[name]) for name in sets_of(split)}
+    if len(sizes) == 1:
+        return split
+    size_field = "train_size" if isinstance(split, Shift) else "fold_size"
+    return split.model_copy(update={size_field: min(sizes)})
+
+
+def _report_seconds(split: OfVectors, store: Store) -> None:
+    """Say how long it takes to encode the queries of a split, if that is to be done."""
+    vectors = split.vectors
+    if isinstance(vectors, Vectors) and store.missing([vectors]):
+        texts: list[str] = []
+        for queries in (vectors.train, *vectors.test):
+            texts += queries.frame()["text"].tolist()
+        report_seconds(vectors.encoder, texts)
 
 
 def gate_of(options: Options, source: Source) -> str:
@@ -253,7 +306,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     - gate.txt: those of these queries that only show a lead.
     - strata.tsv: what left-out part each of these queries belongs to; not of ReSTrain.
     - training.tsv: a sample of training queries, for the model before fine-tuning to search.
-    - distance.csv: how near each set lies to the test queries, see `distance.distances`.
+    - distance.csv: how near each set lies to the test queries, see `distance.measure`.
+    - nearest.csv: the nearest training query of each test query, by the encoder of the split.
     - manifest.json: protocol, configuration, counts, SHA-256 of every file.
 
     Parameters
@@ -275,7 +329,8 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     Raises
     ------
     InputError
-        The folder is there, or the collection has no passages.
+        The folder is there, the collection has no passages, or there are too few queries to train,
+        to measure, or to show a lead.
     """
     source = split.pool.source
     gate = gate_of(options, source)
@@ -288,27 +343,42 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     trained = set().union(*training_ids.values())
     test = _read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    distances = distance.distances(split, compared, store, options)
+    n_test, n_gate = len(compared.test), len(test.gate_ids)
+    few.refuse_too_few(training_ids, n_test, n_gate)
+    few.report_few(training_ids, n_test, n_gate)
+    _report_unused_dev(split, gate, options)
+    measured = distance.measure(split, compared, store, options)
     training_sets = {}
     for name, ids in training_ids.items():
         training_sets[name] = TrainingSet.of(
             split, ids, options["negatives"], options["spare"], name
         )
+    manifest = _manifest(split, training_sets, test, gate, options)
+    manifest["encoder"] = measured.encoder
     aside_name = f"{out.name}.tmp{os.getpid()}"
     with scratch(out.with_name(aside_name)) as aside:
         _write_exposed(aside, training_sets)
         _write_test_set(aside, test)
-        sample = training_sample(split).frame()
-        is_searched = sample["query_id"].isin(test.queries["query_id"])
-        _write_queries(aside / TRAINING, sample[~is_searched])
-        write_text(aside / DISTANCE, distances.to_csv(index=False, float_format="%.6g"))
+        _write_sample(aside, split, test.queries)
+        _write_distances(aside, measured)
         for name in options["format"]:
-            formats.write(name, aside, split, store, training_sets, test.qrels)
-        manifest = _manifest(split, training_sets, test, gate, options)
+            formats.write(name, aside, split, store, training_sets, test.qrels, test.gate_ids)
         manifest["files"] = _checksums(aside)
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
+
+
+def _report_unused_dev(split: Split, gate: str, options: Options) -> None:
+    """Say on standard error that dev does not show the lead, where given vectors are why."""
+    without_vectors = {**options, "vectors": []}
+    if not gate and gate_of(without_vectors, split.pool.source):
+        print(
+            f"The lead is shown by {GATE_SHARE:.0%} of the test queries, not by those of dev, as "
+            "--vectors may hold none of dev: to use them, name --gate-split dev (of resttest with "
+            "a file of their vectors, too).",
+            file=sys.stderr,
+        )
 
 
 def _refuse_unknown_formats(names: Sequence[str]) -> None:
@@ -366,12 +436,19 @@ def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> 
     if strata is not None:  # without a stratum are only gate queries of no left-out part
         queries = queries[queries["query_id"].isin(strata.index)]
         qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    return _TestSet(queries, qrels, strata, _gate_ids(queries, split, gate))
+
+
+def _gate_ids(queries: pd.DataFrame, split: Split, gate: str) -> list[str]:
+    """Return the query_ids that show the lead: of the split `gate`, or drawn; sorted."""
     if gate:
-        gate_ids = Queries(source=split.pool.source, split=gate).ids()
-        of_gate = queries[queries["query_id"].isin(gate_ids)]
+        ids = Queries(source=split.pool.source, split=gate).ids()
+        of_gate = queries[queries["query_id"].isin(ids)]
     else:
-        of_gate = queries.sample(frac=GATE_SHARE, random_state=split.seed)
-    return _TestSet(queries, qrels, strata, sorted(of_gate["query_id"]))
+        share = round(GATE_SHARE * len(queries))
+        least = min(few.LEAST, len(queries))
+        of_gate = queries.sample(max(share, least), random_state=split.seed)
+    return sorted(of_gate["query_id"])
 
 
 def _refuse_unmeasurable(
@@ -417,6 +494,21 @@ def _write_test_set(folder: Path, test: _TestSet) -> None:
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:
         _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+
+
+def _write_sample(folder: Path, split: Split, searched: pd.DataFrame) -> None:
+    """Write a sample of the training queries, without those that are searched anyway."""
+    sample = training_sample(split).frame()
+    is_searched = sample["query_id"].isin(searched["query_id"])
+    _write_queries(folder / TRAINING, sample[~is_searched])
+
+
+def _write_distances(folder: Path, measured: distance.Measured) -> None:
+    """Write how near the sets lie, and the nearest training query of each test query."""
+    tables = {DISTANCE: measured.distances, NEAREST: measured.nearest}
+    for name, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g")
+        write_text(folder / name, text)
 
 
 def _write_queries(path: Path, queries: pd.DataFrame) -> None:
