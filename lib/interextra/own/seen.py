@@ -21,12 +21,15 @@ LEVEL = 0.01  # of the one-sided test
 POWER = 0.8
 FEW = 5  # queries of a kind that are compared by themselves; rarer kinds are one
 MANY_RELEVANT = 3  # relevant passages from which their number makes no other kind
+# bounds of BM25's value: nothing found, little, much, all (but for rounding)
+DIFFICULTIES = (-np.inf, 0.0, 0.5, 1 - 1e-9, np.inf)
+ROUNDING = 1e-12  # of a difference of means
 VERDICT = "This checkpoint has seen these queries: no conclusion"
 NOT_TESTED = "Whether the model as given has seen the training queries is not tested"
 
 
 class Seen(NamedTuple):
-    """The lead of a model over a baseline on training queries, minus that on held-out queries."""
+    """The value of a model on training queries minus that on held-out ones, at equal baselines."""
 
     difference: float = float("nan")  # NaN: not tested
     low: float = float("nan")  # of the plain 95 % interval
@@ -49,9 +52,9 @@ class Seen(NamedTuple):
         ends = f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
         points = f"{100 * self.difference:+.1f} points (95 % CI {ends})"
         numbers = (
-            f"before fine-tuning, its lead over BM25 in {measure} differs by {points} between "
-            f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "
-            "same kinds"
+            f"before fine-tuning, its {measure} differs by {points} between {self.n_training:,} "
+            f"training queries and {self.n_held_out:,} held-out queries of the same kinds, at "
+            "equal values of BM25"
         )
         if self.is_shown:
             return f"{VERDICT} ({numbers}; one-sided p = {self.p_value:.2g})."
@@ -77,12 +80,15 @@ def has_seen(
     seed: int = 0,
     n_boot: int = 10_000,
 ) -> Seen:
-    """Test whether a model leads more on training queries than on held-out queries.
+    """Test whether a model is better on training queries than on held-out queries.
 
-    Held-out queries are those of the gate, which train nothing. Each query is paired with itself in
-    the baseline. Queries are compared within their kind: the left-out kind of a shift, else the
-    question word, and the number of relevant passages; kinds count by their held-out queries. The
-    interval and the p-value are of the bootstrap over the queries of each kind.
+    Held-out queries are those of the gate, which train nothing. Of the queries of a side with the
+    same answer one counts, as they are found together. They are compared within their kind: the
+    left-out kind of a shift, else the question word, and the number of relevant passages. Kinds
+    count by their held-out queries. What the baseline's value (in DIFFICULTIES) lets expect is
+    taken out first, by least squares within the kinds of a side: a plain lead would call a model
+    that finds little better wherever the baseline is worse. The p-value is of a permutation test
+    within the kinds; the interval is of the bootstrap.
 
     Parameters
     ----------
@@ -93,27 +99,27 @@ def has_seen(
         be none.
     measure : str
         The measure that is compared.
+    seed, n_boot : int
+        Of the permutations and the bootstrap, and how many of each.
     """
     if isinstance(folder.split, Shift) and not folder.gate:
         return Seen(why_not="its held-out queries are of the training split; name a --gate-split")
-    leads = _leads(model, baseline, measure)
-    kinds = _kinds(folder)
-    is_training = leads.index.isin(folder.sampled_ids)
-    training = leads[is_training]
-    held_out = leads[leads.index.isin(folder.gate_ids)]
-    if training.empty:
-        return Seen(why_not="there is no run of the model as given on training.tsv")
-    if min(len(training), len(held_out)) < LEAST_QUERIES:
-        return Seen(why_not=f"fewer than {LEAST_QUERIES} training or held-out queries")
-    return _compared(training, held_out, kinds, seed, n_boot)
-
-
-def _leads(model: pd.DataFrame, baseline: pd.DataFrame, measure: str) -> pd.Series:
-    """Return the lead of the model on each query that both were measured on, by query_id."""
     is_asked = model["measure"] == measure
-    both = model[is_asked].merge(baseline, on=["query_id", "measure"])
-    leads = both["value_x"] - both["value_y"]
-    return leads.set_axis(both["query_id"])
+    both = model[is_asked].merge(baseline, on=["query_id", "measure"]).set_index("query_id")
+    is_relevant = folder.qrels["relevance"] >= 1
+    answers = folder.qrels[is_relevant].groupby("query_id")["doc_id"].min()
+    queries = pd.DataFrame(
+        {
+            "value": both["value_x"],
+            "baseline": both["value_y"],
+            "kind": _kinds(folder).reindex(both.index),
+            "answer": answers.reindex(both.index),
+            "is_training": both.index.isin(folder.sampled_ids),
+        }
+    )
+    is_held_out = queries.index.isin(folder.gate_ids)
+    has_answer = queries["answer"].notna()
+    return compared(queries[(queries["is_training"] | is_held_out) & has_answer], seed, n_boot)
 
 
 def _kinds(folder: SplitFolder) -> pd.Series:
@@ -142,89 +148,128 @@ def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
         return pd.Series("", queries.index)
 
 
-class _Kind(NamedTuple):
-    """The leads on the queries of a kind."""
+def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
+    """Compare the values on both sides within each kind, and average over the kinds.
 
-    training: pd.Series
-    held_out: pd.Series
-
-    @property
-    def difference(self) -> float:
-        """Return by how much the mean lead is higher on training queries."""
-        return self.training.mean() - self.held_out.mean()
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it can be compared by itself."""
-        smaller = min(len(self.training), len(self.held_out))
-        return smaller >= FEW
-
-    def drawn(self, seed: int, n_boot: int) -> np.ndarray:
-        """Return the difference on resamples of the queries: float[n_boot]."""
-        of_training = _drawn(self.training, seed, n_boot)
-        return of_training - _drawn(self.held_out, seed, n_boot)
-
-
-def _kinds_of(
-    training: pd.Series,
-    held_out: pd.Series,
-    kinds: pd.Series,
-) -> list[_Kind]:
-    """Return the leads by kind; kinds that are rare on one side are one, if it is large enough."""
-    of_training = dict(list(training.groupby(kinds[training.index].to_numpy())))
-    of_held_out = dict(list(held_out.groupby(kinds[held_out.index].to_numpy())))
-    none = training.head(0)
-    large, rare = [], []
-    for name in sorted(of_training.keys() | of_held_out.keys()):
-        kind = _Kind(of_training.get(name, none), of_held_out.get(name, none))
-        if kind.is_large:
-            large.append(kind)
-        else:
-            rare.append(kind)
-    if rare:
-        sides = zip(*rare, strict=True)
-        rest = _Kind(*map(pd.concat, sides))
-        large += [rest] if rest.is_large else []
-    return large
-
-
-def _compared(
-    training: pd.Series,
-    held_out: pd.Series,
-    kinds: pd.Series,
-    seed: int,
-    n_boot: int,
-) -> Seen:
-    """Compare the leads of both groups within each kind, and average over the kinds."""
-    groups = _kinds_of(training, held_out, kinds)
-    if not groups:
-        return Seen(why_not="training and held-out queries share no kind of question")
-    n_training = sum(len(kind.training) for kind in groups)
-    n_held_out = sum(len(kind.held_out) for kind in groups)
-    weights = np.array([len(kind.held_out) for kind in groups]) / n_held_out
-    difference = float(weights @ [kind.difference for kind in groups])
-    drawn = np.stack([kind.drawn(seed, n_boot) for kind in groups])
-    n_free = min(n_training, n_held_out) - len(groups)  # degrees of freedom of the smaller side
-    draws = stretched(weights @ drawn, difference, n_free)
+    Parameters
+    ----------
+    queries : DataFrame
+        value, baseline, kind, answer, is_training; by query_id.
+    seed, n_boot : int
+        See `has_seen`.
+    """
+    queries = queries.sort_index().drop_duplicates(["is_training", "answer"])
+    kinds = _kinds_of(queries)
+    why_not = _why_not(queries, kinds)
+    if why_not:
+        return Seen(why_not=why_not)
+    n_training = sum(len(kind.training) for kind in kinds)
+    n_held_out = sum(len(kind.held_out) for kind in kinds)
+    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
+    weights = np.array([len(kind.held_out) for kind in kinds]) / n_held_out
+    difference = float(weights @ [kind.difference for kind in kinds])
+    resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
+    draws = stretched(weights @ resampled, difference, n_free)
     if not varies(draws):
-        return Seen(why_not="all queries have the same lead")
+        return Seen(why_not="all queries have the same value")
+    permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
     low, high = interval(draws)
-    n_below = (draws <= 0).sum()
     z_values = stats.norm.ppf([1 - LEVEL, POWER])
     return Seen(
         difference=difference,
         low=low,
         high=high,
-        p_value=float((n_below + 1) / (n_boot + 1)),
+        p_value=_share_above(weights @ permuted, difference),
         detects=float(z_values.sum() * draws.std()),
         n_training=n_training,
         n_held_out=n_held_out,
     )
 
 
-def _drawn(leads: pd.Series, seed: int, n_boot: int) -> np.ndarray:
-    """Return the mean of leads on resamples of their queries: float[n_boot]."""
-    units = np.arange(len(leads))
-    own_seed = seed_of(seed, leads.index)
-    [means] = resampled_means([leads.to_numpy()], units, own_seed, n_boot)
+def _share_above(permuted: np.ndarray, difference: float) -> float:
+    """Return the p-value of a difference: the observed one counts as a permutation, too."""
+    n_above = (permuted >= difference - ROUNDING).sum()
+    return float((n_above + 1) / (len(permuted) + 1))
+
+
+class _Kind(NamedTuple):
+    """The adjusted values on the queries of a kind."""
+
+    training: pd.Series
+    held_out: pd.Series
+
+    @property
+    def difference(self) -> float:
+        """Return by how much the mean is higher on training queries."""
+        return self.training.mean() - self.held_out.mean()
+
+    def resampled(self, seed: int, n_boot: int) -> np.ndarray:
+        """Return the difference on resamples of the queries: float[n_boot]."""
+        of_training = _resampled(self.training, seed, n_boot)
+        return of_training - _resampled(self.held_out, seed, n_boot)
+
+    def permuted(self, seed: int, n_boot: int) -> np.ndarray:
+        """Return the difference if chance had said which queries train: float[n_boot]."""
+        both = pd.concat([self.training, self.held_out])
+        random = np.random.default_rng(seed_of(seed, both.index))
+        values = np.tile(both.to_numpy(), (n_boot, 1))
+        random.permuted(values, axis=1, out=values)
+        training, held_out = np.split(values, [len(self.training)], axis=1)
+        return training.mean(axis=1) - held_out.mean(axis=1)
+
+
+def _why_not(queries: pd.DataFrame, kinds: list[_Kind]) -> str:
+    """Return why queries and their kinds cannot be compared, "" where they can."""
+    n_training = queries["is_training"].sum()
+    if not n_training:
+        return "there is no run of the model as given on training.tsv"
+    if min(n_training, len(queries) - n_training) < LEAST_QUERIES:
+        return f"fewer than {LEAST_QUERIES} training or held-out queries with different answers"
+    if not kinds:
+        return "training and held-out queries share no kind of question"
+    return ""
+
+
+def _kinds_of(queries: pd.DataFrame) -> list[_Kind]:
+    """Return the adjusted values by kind; kinds that are rare are one, if it is large enough."""
+    kind = queries["kind"].mask(_is_rare(queries), "")
+    queries = queries.assign(kind=kind)
+    large = queries[~_is_rare(queries)]
+    if large.empty:
+        return []
+    kinds = []
+    for _, values in _adjusted(large).groupby(large["kind"]):
+        is_training = large["is_training"][values.index]
+        kinds.append(_Kind(values[is_training], values[~is_training]))
+    return kinds
+
+
+def _is_rare(queries: pd.DataFrame) -> pd.Series:
+    """Return whether each query is of a kind with fewer than FEW queries on one side."""
+    of_kind = queries.groupby("kind")["is_training"]
+    n_training = of_kind.transform("sum")
+    n_held_out = of_kind.transform("size") - n_training
+    return np.minimum(n_training, n_held_out) < FEW
+
+
+def _adjusted(queries: pd.DataFrame) -> pd.Series:
+    """Return the values less what the difficulty for the baseline lets expect, by query_id.
+
+    What it lets expect is estimated by least squares within the kinds of each side.
+    """
+    difficulty = pd.cut(queries["baseline"], DIFFICULTIES, labels=False)
+    levels = pd.get_dummies(difficulty, dtype=float)
+    cells = [queries["kind"], queries["is_training"]]
+    values = queries["value"]
+    levels_within = levels - levels.groupby(cells).transform("mean")
+    values_within = values - values.groupby(cells).transform("mean")
+    effects, *_ = np.linalg.lstsq(levels_within, values_within)
+    return values - levels @ effects
+
+
+def _resampled(values: pd.Series, seed: int, n_boot: int) -> np.ndarray:
+    """Return the mean of values on resamples of their queries: float[n_boot]."""
+    units = np.arange(len(values))
+    own_seed = seed_of(seed, values.index)
+    [means] = resampled_means([values.to_numpy()], units, own_seed, n_boot)
     return means
