@@ -286,7 +286,7 @@ def regimes(
     of_rival = values_of_run(rival.found, folder, measures, skip_own, rival.name)
     seen = None
     if before is not None:
-        seen = _given(before, folder, store, measures, skip_own, seed, n_boot)
+        seen = given_of(before.found, folder, store, measures, skip_own, seed, n_boot, before.name)
     report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, seen)
     return RegimesResult(*_with_name(report, rival.name, seen, measures[0]))
 
@@ -348,19 +348,20 @@ def _taken(system: str | Found | None, systems: dict[str, Found], role: str) -> 
     return _Named(role, system)
 
 
-def _given(
-    before: _Named,
+def given_of(
+    run: Found,
     folder: SplitFolder,
     store: Store,
     measures: Sequence[str],
     skip_own: bool,
     seed: int,
     n_boot: int,
+    name: str = "given",
 ) -> Given:
     """Measure the model before fine-tuning; what it has seen is tested against BM25."""
     sampled = folder.with_training_sample()
     rival = values_of_run(_bm25(sampled, store), sampled, measures, skip_own)
-    values = values_of_run(before.found, sampled, measures, skip_own, before.name)
+    values = values_of_run(run, sampled, measures, skip_own, name)
     return Given(values, has_seen(sampled, values, rival, measures[0], seed, n_boot))
 
 

@@ -18,9 +18,7 @@ from interextra.store.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
-    from interextra.data.runs import RunFile
     from interextra.own.regimes import Report
-    from interextra.own.seen import Given
     from interextra.own.split_folder import SplitFolder
 
 # Command → version of what --json prints, which book/agents.md describes: another number where a
@@ -121,58 +119,30 @@ def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> 
 
 def regimes(store: Store, args: Namespace) -> None:
     """Measure runs on a split in both regimes; write and print the report."""
-    from interextra.own import regimes as reporting
-    from interextra.own.split_folder import SplitFolder
+    from interextra.own import api
     from interextra.own.splitting import refuse_place
-    from interextra.own.values import BM25, values_of_run, values_of_runs
 
     out = Path(args.out)
     refuse_place(out)
-    reporting.refuse_measures(args.measures)
-    folder = SplitFolder.open(Path(args.split), args.attribute)
     if not args.baseline:
         require("regimes without --baseline RUN", "pyserini")
     if args.given:
         require("regimes --given, which compares with BM25,", "pyserini")
-    nearest = reporting.nearest_training_queries(folder, args.encoder)
-    values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
-    if args.baseline:
-        baseline_run: Path | RunFile = Path(args.baseline)
-    else:
-        store.build(folder.bm25)
-        baseline_run = folder.read(folder.bm25, store)
-    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
-    given = None
-    if args.given:
-        given = _given(store, folder, args)
-    report = reporting.report(
-        folder, values, baseline, nearest, args.margin, args.seed, args.n_boot, given
+    report = api.regimes(
+        args.runs,
+        args.split,
+        baseline=args.baseline or None,
+        given=args.given or None,
+        measures=args.measures,
+        margin=args.margin,
+        encoder=args.encoder,
+        skip_own=args.skip_own,
+        attribute=args.attribute,
+        seed=args.seed,
+        n_boot=args.n_boot,
+        store=store,
     )
-    name = Path(args.baseline).stem or BM25
-    # what the model had seen is tested against BM25, whatever the baseline
-    kept = given.seen.sentence(args.measures[0]) if given else ""
-    sentences = []
-    for sentence in report.sentences:
-        renamed = sentence.replace(BM25, name)
-        sentences.append(sentence if sentence == kept else renamed)
-    systems = report.systems.replace({"system": {BM25: name}})
-    report = report._replace(sentences=sentences, systems=systems)
-    _print_report(reporting.write(out, report), args.json)
-
-
-def _given(store: Store, folder: "SplitFolder", args: Namespace) -> "Given":
-    """Measure the run of the model before fine-tuning; what it has seen is tested against BM25."""
-    from interextra.own.seen import Given, has_seen
-    from interextra.own.values import values_of_run
-
-    path = Path(args.given)
-    sampled = folder.with_training_sample()
-    store.build(folder.bm25)
-    baseline_run = sampled.read(folder.bm25, store)
-    baseline = values_of_run(baseline_run, sampled, args.measures, args.skip_own)
-    values = values_of_run(path, sampled, args.measures, args.skip_own)
-    seen = has_seen(sampled, values, baseline, args.measures[0], args.seed, args.n_boot)
-    return Given(values, seen)
+    _print_report(report.write(out), args.json)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
