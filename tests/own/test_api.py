@@ -243,6 +243,8 @@ def test_runs_in_memory_are_named_by_their_training_set(folds):
     assert result.changes["change"].eq(0).all()
     with pytest.raises(InputError, match="'dense': no training set of the split; name each"):
         ix.regimes(runs | {"dense": hits}, "folds", baseline=hits)
+    with pytest.raises(InputError, match="are one training; keep one"):
+        ix.regimes(runs | {"interpolation-12.1": hits}, "folds", baseline=hits)
     with pytest.raises(InputError, match="no values of 'extrapolation-12.1'"):
         ix.regimes({"interpolation-12": hits}, "folds", baseline=hits)
     with pytest.raises(InputError, match="no column 'measure', 'value'"):

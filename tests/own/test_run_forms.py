@@ -120,7 +120,7 @@ def test_names_of_trec_eval_are_those_of_ir_measures():
         "Success@1",
         "AP@10",
     ]
-    for name in ("nDCG@10", "R(rel=2)@100", "ASL@100", "Judged@10"):
+    for name in ("nDCG@10", "R(rel=2)@100", "ASL@100", "Judged@10", "my_own_10", "P_all"):
         assert measure_name(name) == name
 
 

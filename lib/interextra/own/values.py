@@ -28,6 +28,7 @@ TREC_NAMES = {
     "map_cut": "AP",
     "ndcg": "nDCG",
     "ndcg_cut": "nDCG",
+    "P": "P",
     "recall": "R",
     "recip_rank": "RR",
     "success": "Success",
@@ -159,10 +160,9 @@ def measure_name(name: str) -> str:
     >>> measure_name("ndcg_cut_10"), measure_name("map"), measure_name("nDCG@10")
     ('nDCG@10', 'AP', 'nDCG@10')
     """
-    with_cutoff = re.fullmatch(r"(\w+?)_(\d+)", name)
-    if with_cutoff:
-        family, cutoff = with_cutoff.groups()
-        return f"{TREC_NAMES.get(family, family)}@{cutoff}"
+    family, _, cutoff = name.rpartition("_")
+    if family in TREC_NAMES and cutoff.isdecimal():
+        return f"{TREC_NAMES[family]}@{cutoff}"
     return TREC_NAMES.get(name, name)
 
 
@@ -181,10 +181,12 @@ def _trainings(names: Iterable[str], folder: SplitFolder, source: str) -> dict[s
             f"{source}: {offenders(unknown)}: no training set of the split; name each system "
             f"SET or SET.SEED, where the sets are {', '.join(folder.sets)}"
         )
-    seeds = sorted({seed for _, seed in trainings.values()})
-    wanted = [f"{set_name}.{seed}" for set_name in folder.sets for seed in seeds or ["1"]]
-    there = {f"{set_name}.{seed}" for set_name, seed in trainings.values()}
-    missing = [name for name in wanted if name not in there]
+    there = set(trainings.values())
+    if len(there) < len(trainings):
+        raise InputError(f"{source}: two of {offenders(trainings, 8)} are one training; keep one")
+    seeds = sorted({seed for _, seed in there}) or ["1"]
+    wanted = itertools.product(folder.sets, seeds)
+    missing = [".".join(training) for training in wanted if training not in there]
     if missing:
         raise InputError(f"{source}: no values of {offenders(missing)}; every set needs each seed")
     return trainings
