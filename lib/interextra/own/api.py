@@ -53,7 +53,7 @@ def audit(
     measure: str = NDCG,
     near: float = NEAR,
     near_passages: float = 1.0,
-    encoder: str = splitting.DEFAULTS["encoder"],
+    encoder: str = "lsa",
 ) -> AuditResult:
     """Say what of the test queries was seen in training, and what the others can still tell apart.
 
