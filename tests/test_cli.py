@@ -152,7 +152,7 @@ def test_unknown_profile_and_notebook(house, capsys):
 
 def planned(capsys, tiny, *more):
     assert main(["plan", "--json", *run_00(tiny, *more)[1:]]) == 0
-    [notebook] = json.loads(capsys.readouterr().out)
+    [notebook] = json.loads(capsys.readouterr().out)["notebooks"]
     return {cell["what"].split(" · ")[0]: cell for cell in notebook["cells"]}
 
 

@@ -25,6 +25,7 @@ FRONT = {
     "Searched": "models.search.run:Searched",
     "across": "stats.effects:across",
     "answer": "site.answers:answer",
+    "audit": "own.api:audit",
     "effects": "stats.effects:effects",
     "figures": "figures",
     "finished": "own.finished:finished",
@@ -35,11 +36,13 @@ FRONT = {
     "load_recipe": "models.recipe:load_recipe",
     "mine_hard_negatives": "own.mining:mine_hard_negatives",
     "open_collection": "data.load:open_collection",
-    "probe": "own.probe:probe",
+    "probe": "own.api:probe",
     "published": "papers.published",
     "published_models": "papers.published_models",
+    "regimes": "own.api:regimes",
     "releases": "papers.releases",
     "shown": "stats.effects:shown",
+    "split": "own.api:split",
     "start": "site.session:start",
     "tests": "stats.tests:tests",
     "with_interval": "stats.formatting:with_interval",
@@ -58,14 +61,26 @@ FRONT = {
 }
 FRONT = {name: f"interextra.{place}" for name, place in FRONT.items()}
 __all__ = list(FRONT)
+# Modules of an extra (see `store.extras`) without which a name would fail late.
+NEEDS = {
+    "RegimeEvaluator": ("sentence_transformers",),
+    "fit": ("torch",),
+    "load_model": ("torch",),
+    "mine_hard_negatives": ("sentence_transformers",),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Load what a name of the front door stands for."""
     if name not in FRONT:
         raise AttributeError(f"interextra has no {name!r}; it has {', '.join(FRONT)}")
+    from interextra.store.extras import explained, require
+
+    what = f"ix.{name}"
+    require(what, *NEEDS.get(name, ()))
     module, _, definition = FRONT[name].partition(":")
-    found = importlib.import_module(module)
+    with explained(what):
+        found = importlib.import_module(module)
     return getattr(found, definition) if definition else found
 
 

@@ -25,7 +25,7 @@ from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
 from interextra.site.repository import find_repository, repository_root
 from interextra.store import Cell, InputError, Store, cache_folder
-from interextra.store.extras import EXTRA, lacking, require
+from interextra.store.extras import explained, require
 from interextra.store.prices import described, priced
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
@@ -179,7 +179,7 @@ def command_status(args: argparse.Namespace) -> None:
     counts = {}
     for cell in selected:
         state = Results(store, [cell]).state()
-        counts[cell.name] = (state.results, state.done)
+        counts[cell.name] = {"results": state.results, "done": state.done}
     results = Results(store, selected)
     for key in results.cells:
         if results.is_done(key):
@@ -189,9 +189,9 @@ def command_status(args: argparse.Namespace) -> None:
     if args.json:
         seconds_left = round(state.seconds_left)
         found = {"notebooks": counts, "computing": computing, "seconds_left": seconds_left}
-        print(json.dumps(found))
+        own.print_json("status", found)
         return
-    table = pd.DataFrame.from_dict(counts, orient="index", columns=["results", "done"])
+    table = pd.DataFrame.from_dict(counts, orient="index")
     print(table.to_string(), end="\n\n")
     for title, seconds in computing.items():
         print(f"being computed for {lasting(seconds)}: {title}")
@@ -219,7 +219,7 @@ def command_plan(args: argparse.Namespace) -> None:
     _print_downloads(selected, needed)
     if args.json:
         found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
-        print(json.dumps(found))
+        own.print_json("plan", {"notebooks": found})
         return
     for name, table in priced(rows, os.cpu_count() or 1).items():
         text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
@@ -308,10 +308,10 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.own.run_files import read_run
 
     check(args.measures)
-    run = read_run(Path(args.run))
     qrels = read_qrels(args.qrels)
     if args.only:
         qrels = only(qrels, args.only)
+    run = read_run(Path(args.run), set(qrels["query_id"]))
     if not set(run.query_ids) & set(qrels["query_id"]):
         raise InputError(
             f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries"
@@ -321,7 +321,13 @@ def command_evaluate(args: argparse.Namespace) -> None:
         table, warnings = with_pool_range(table, run, qrels)
         for warning in warnings:
             print(warning, file=sys.stderr)
-    print(report(table, each=args.per_query), end="")
+    if args.json:
+        found = {"n_queries": len(table), "means": table.mean().to_dict()}
+        if args.per_query:
+            found["queries"] = table.to_dict("index")
+        own.print_json("evaluate", found)
+    else:
+        print(report(table, each=args.per_query), end="")
 
 
 def command_export(args: argparse.Namespace) -> None:
@@ -452,7 +458,8 @@ def main(arguments: list[str] | None = None) -> int:
             refuse_texts(args)
             refuse_numbers(args)
             require(args.command, *args.needs)
-            return _called(args)
+            with explained(args.command):
+                return args.function(args) or 0
     except Stopped as stopped:
         signal_name = stopped.number.name
         print(f"interextra: stopped by {signal_name}; {GO_ON}", file=sys.stderr)
@@ -473,17 +480,6 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"interextra: {line}", file=sys.stderr)
         return 2
-
-
-def _called(args: argparse.Namespace) -> int:
-    """Run the function of a command; a module of an extra that it lacks is one line."""
-    try:
-        return args.function(args) or 0
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in EXTRA:
-            raise lacking(args.command, package) from error
-        raise
 
 
 def _set_environment() -> None:

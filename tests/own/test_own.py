@@ -514,7 +514,7 @@ def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, pr
         (
             "a.csv",
             "qid,docno,score\nq,,1\nr,d,\n",
-            "empty query_id, doc_id or score in 1 rows: .'r', 'd', nan",
+            ":2: an empty query_id or doc_id or score in 2 rows: .'q', '', 1.0., .'r', 'd', nan",
         ),
         ("a.csv", "docno,score\nq,d,1\n", "more fields than its header names"),
         ("a.csv", "qid,query_id,docno,score\nq,r,d,1\n", "a column stands twice"),

@@ -189,7 +189,7 @@ def test_snakemake_plans_every_cell_and_the_notebooks_as_printed(house, capsys, 
     said = snakemake(house, *given, *(() if "--config" in given else ("--config",)), "only=00")
     profile = re.search("profile=([a-z]+)|$", " ".join(given))[1] or "mini"
     assert main(["plan", "--only", "00", "--profile", profile, "--json"]) == 0
-    [notebook] = json.loads(capsys.readouterr().out)
+    [notebook] = json.loads(capsys.readouterr().out)["notebooks"]
     assert (
         said.count("rule cell:") == len(notebook["cells"]) - 1
         and said.count("rule notebooks:") == 1

@@ -35,6 +35,8 @@ PAGES = (
     "book/reproducing.md",
     "book/cluster.md",
     "book/own_retriever.md",
+    "book/agents.md",
+    "SKILL.md",
 )
 
 

@@ -64,7 +64,9 @@ def stored(
     if folder.exists():
         _put_aside_if_damaged(folder, spec)
     if not folder.exists():
-        convert(folder, read(), switches)
+        parts = read()
+        _refuse_missing_columns(parts, spec)
+        convert(folder, parts, switches)
     meta = json.loads((folder / "meta.json").read_text())
     # by way of Python's own types, so that lists stay lists
     queries = pq.read_table(folder / "queries.parquet").to_pydict()
@@ -75,6 +77,20 @@ def stored(
     passages = Passages(folder / "passages.arrow")
     fingerprint = meta["fingerprint"]
     return Collection(name, spec, passages, pd.DataFrame(queries), qrels, fingerprint)
+
+
+def _refuse_missing_columns(parts: Parts, spec: str) -> None:
+    """Refuse a reader's queries or qrels that lack a column."""
+    tables = {"queries": (parts.queries, ["query_id", "text"])}
+    for split, qrels in parts.qrels.items():
+        tables[f"qrels of split {split!r}"] = (qrels, QRELS_COLUMNS)
+    for what, (table, needed) in tables.items():
+        missing = [name for name in needed if name not in table]
+        if missing and len(table):  # one without rows is refused where it is checked
+            raise InputError(
+                f"{spec}: the reader's {what} have no column {offenders(missing)}; "
+                f"they need {', '.join(needed)} and have {offenders(table.columns, 12) or 'none'}"
+            )
 
 
 def _put_aside_if_damaged(folder: Path, spec: str) -> None:

@@ -230,9 +230,11 @@ class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     def ids(self, store: Store) -> list[str]:
         """Return the query_ids, in the order of the set."""
-        ids = self.of.sets(store)[self.part]
+        ids = self.of.sets(store).get(self.part)
         if not ids:
-            raise InputError(f"{self.of.title()}: the set {self.part!r} is empty")
+            raise InputError(
+                f"{self.of.title()}: the set {self.part!r} is empty, or sets.json lacks it"
+            )
         return ids
 
     def frame(self, store: Store) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.search.lucene import bm25_search
 from interextra.own.audit import TEXT, Audit, Side
-from interextra.own.run_files import read_run
+from interextra.own.values import value_of_each
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, write_text
 
@@ -28,8 +28,8 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     Parameters
     ----------
     run : str
-        Path of a run, as `read_run` takes them; "": BM25, if it is installed and the collection has
-        at most `LARGEST` passages.
+        Path of a run or of values per query, as `value_of_each` takes them; "": BM25, if it is
+        installed and the collection has at most `LARGEST` passages.
 
     Returns
     -------
@@ -47,17 +47,12 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
     qrels = test.qrels[is_asked]
     if run:
-        ranking = read_run(Path(run))
-        name = run
-    elif _can_search(test.collection):
-        judged = test.queries["query_id"].isin(qrels["query_id"])
-        ranking = _bm25(test.collection, test.queries[judged])
-        name = BM25
-    else:
+        return value_of_each(Path(run), qrels["query_id"].unique(), qrels, measure)
+    if not _can_search(test.collection):
         return None
-    if not set(ranking.query_ids) & set(qrels["query_id"]):
-        raise InputError(f"--run {run}: has none of the judged test queries; search them")
-    return per_query(ranking, qrels, [measure])[measure].rename(name)
+    judged = test.queries["query_id"].isin(qrels["query_id"])
+    ranking = _bm25(test.collection, test.queries[judged])
+    return per_query(ranking, qrels, [measure])[measure].rename(BM25)
 
 
 def _can_search(collection: Collection | None) -> bool:

@@ -18,13 +18,12 @@ from interextra.store.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
-    from interextra.data.runs import RunFile
-    from interextra.own.audit import Audit
     from interextra.own.regimes import Report
-    from interextra.own.seen import Given
     from interextra.own.split_folder import SplitFolder
 
-DISPLAYED = ["test_query", "train_query", "words", "order", "cosine"]
+# Command → version of what --json prints, which book/agents.md describes: another number where a
+# key goes or changes its meaning. `probe` prints what `regimes` does.
+SCHEMAS = {"audit": 1, "evaluate": 1, "plan": 1, "regimes": 1, "split": 1, "status": 1}
 REPORTED = [
     "queries",
     "measure",
@@ -43,6 +42,7 @@ def audit(args: Namespace) -> None:
     from interextra.measures.evaluate import check
     from interextra.own import audit as auditing
     from interextra.own import clean as cleaning
+    from interextra.own.results import AuditResult
     from interextra.own.splitting import refuse_place
 
     out = Path(args.out)
@@ -54,75 +54,17 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
-    sentences = [cleaning.answer(found), *cleaning.conclusion(found, values, args.measure)]
     by_name = "not zero-shot" if train.name == test.name else "zero-shot"
-    paths = auditing.write(found, out)
-    is_clean = len(found.seen) < found.n_test
-    if args.clean and is_clean:
-        paths += cleaning.write_clean(test, found.test_queries, Path(args.clean))
+    result = AuditResult(found, test, values, args.measure, args.encoder, by_name)
+    paths = result.write(out)
+    if args.clean and result.clean_queries:
+        paths += result.write_clean(args.clean)
     if args.json:
-        _print_json(_audit_records(found, by_name, sentences), paths)
+        _print_json("audit", result.records(), paths)
     else:
-        answer, *conclusion = sentences
-        lines = [answer, "", *_audit_lines(found, by_name, args.encoder), *conclusion]
-        _print_lines(lines, paths)
-    if args.clean and not is_clean:
+        _print_lines(result.lines(), paths)
+    if args.clean and not result.clean_queries:
         raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
-
-
-def _audit_records(found: "Audit", by_name: str, sentences: list[str]) -> dict[str, Any]:
-    """Return what an audit says to a program."""
-    return {
-        "answer": sentences[0],
-        "n_test": found.n_test,
-        "n_seen": len(found.seen),
-        "shares": found.shares.to_dict("records"),
-        "compared": found.compared,
-        "exposed": found.exposed,
-        "by_name": by_name,
-        "conclusion": sentences[1:],
-    }
-
-
-def _audit_lines(found: "Audit", by_name: str, encoder: str) -> list[str]:
-    """Return what is printed of an audit between its answer and its conclusion."""
-    lines = [
-        found.shares.to_string(index=False, float_format="%.1f"),
-        found.compared,
-        f"By the names of the data sets, as MTEB's flag has it: {by_name}.",
-    ]
-    if found.exposed:
-        lines.append(found.exposed)
-    return [*lines, "", *_most_similar(found, encoder)]
-
-
-def _most_similar(found: "Audit", encoder: str) -> list[str]:
-    """Return the most similar pairs: near-duplicates with and without a common answer apart.
-
-    Where there are none, those of the nearest training queries.
-    """
-    near = found.near.sort_values(["words", "order"], ascending=False, kind="stable")
-    if near.empty:
-        return _pairs(f"No near-duplicates. The nearest training queries by {encoder}", found.pairs)
-    if "shares_answer" not in near:
-        return _pairs("Near-duplicates", near)
-    sharing = near[near["shares_answer"]]
-    others = near[~near["test_query_id"].isin(sharing["test_query_id"])]
-    return [
-        *_pairs("Near-duplicates that share an answer", sharing),
-        *_pairs("Near-duplicates that share no answer", others),
-    ]
-
-
-def _pairs(title: str, pairs: "pd.DataFrame") -> list[str]:
-    """Return a title and the first pairs, one of each test query; nothing for no pairs."""
-    if pairs.empty:
-        return []
-    of_queries = pairs.drop_duplicates("test_query_id")
-    columns = pairs.columns.intersection(DISPLAYED, sort=False)
-    first = of_queries[columns].head(5)
-    table = first.to_string(index=False, float_format="%.2f", max_colwidth=50)
-    return [f"{title} ({len(of_queries):,} test queries, the first {len(first)}):", table, ""]
 
 
 def split(store: Store, args: Namespace) -> None:
@@ -138,6 +80,9 @@ def split(store: Store, args: Namespace) -> None:
     made = splitting.prepared(made, store, options)
     store.build(made)
     manifest = splitting.export(made, store, out, options)
+    if args.json:
+        _print_split(manifest, SplitFolder.open(out, args.attribute), out)
+        return
     for name, counts in manifest["sets"].items():
         n_queries = f"{counts['queries']:,} training queries"
         n_pairs = f"{counts['pairs']:,} pairs"
@@ -156,58 +101,48 @@ def split(store: Store, args: Namespace) -> None:
         print(warning)
 
 
+def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> None:
+    """Print a split for a program."""
+    from interextra.own import distance
+    from interextra.own.splitting import MANIFEST
+
+    found = {
+        "folder": str(out),
+        "sets": manifest["sets"],
+        "n_test": manifest["n_test"],
+        "n_gate": manifest["n_gate"],
+        "distances": _records(folder.distances),
+        "warnings": distance.warnings(folder.distances),
+    }
+    _print_json("split", found, [out / name for name in [MANIFEST, *manifest["files"]]])
+
+
 def regimes(store: Store, args: Namespace) -> None:
     """Measure runs on a split in both regimes; write and print the report."""
-    from interextra.own import regimes as reporting
-    from interextra.own.split_folder import SplitFolder
+    from interextra.own import api
     from interextra.own.splitting import refuse_place
-    from interextra.own.values import BM25, values_of_run, values_of_runs
 
     out = Path(args.out)
     refuse_place(out)
-    reporting.refuse_measures(args.measures)
-    folder = SplitFolder.open(Path(args.split), args.attribute)
     if not args.baseline:
         require("regimes without --baseline RUN", "pyserini")
-    nearest = reporting.nearest_training_queries(folder, args.encoder)
-    values = values_of_runs(folder, args.runs, args.measures, args.skip_own)
-    if args.baseline:
-        baseline_run: Path | RunFile = Path(args.baseline)
-    else:
-        store.build(folder.bm25)
-        baseline_run = folder.read(folder.bm25, store)
-    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
-    given = None
     if args.given:
-        given = _given(store, folder, args)
-    report = reporting.report(
-        folder, values, baseline, nearest, args.margin, args.seed, args.n_boot, given
+        require("regimes --given, which compares with BM25,", "pyserini")
+    report = api.regimes(
+        args.runs,
+        args.split,
+        baseline=args.baseline or None,
+        given=args.given or None,
+        measures=args.measures,
+        margin=args.margin,
+        encoder=args.encoder,
+        skip_own=args.skip_own,
+        attribute=args.attribute,
+        seed=args.seed,
+        n_boot=args.n_boot,
+        store=store,
     )
-    name = Path(args.baseline).stem or BM25
-    # what the model had seen is tested against BM25, whatever the baseline
-    kept = given.seen.sentence(args.measures[0]) if given else ""
-    sentences = []
-    for sentence in report.sentences:
-        renamed = sentence.replace(BM25, name)
-        sentences.append(sentence if sentence == kept else renamed)
-    systems = report.systems.replace({"system": {BM25: name}})
-    report = report._replace(sentences=sentences, systems=systems)
-    _print_report(reporting.write(out, report), args.json)
-
-
-def _given(store: Store, folder: "SplitFolder", args: Namespace) -> "Given":
-    """Measure the run of the model before fine-tuning; what it has seen is tested against BM25."""
-    from interextra.own.seen import Given, has_seen
-    from interextra.own.values import values_of_run
-
-    path = Path(args.given)
-    sampled = folder.with_training_sample()
-    store.build(folder.bm25)
-    baseline_run = sampled.read(folder.bm25, store)
-    baseline = values_of_run(baseline_run, sampled, args.measures, args.skip_own)
-    values = values_of_run(path, sampled, args.measures, args.skip_own)
-    seen = has_seen(sampled, values, baseline, args.measures[0], args.seed, args.n_boot)
-    return Given(values, seen)
+    _print_report(report.write(out), args.json)
 
 
 def finished(args: Namespace) -> None:
@@ -331,7 +266,7 @@ def _print_report(report: "Report", as_json: bool) -> None:
             "systems": _records(report.systems),
             "sentences": report.sentences,
         }
-        _print_json(found, report.files)
+        _print_json("regimes", found, report.files)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
         systems = report.systems.to_string(index=False, float_format="%.3f")
@@ -343,10 +278,15 @@ def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     return json.loads(table.to_json(orient="records"))
 
 
-def _print_json(found: dict[str, Any], paths: Sequence[Path]) -> None:
-    """Print what was found for a program."""
-    files = [str(path) for path in paths]
-    print(json.dumps(found | {"files": files}))
+def _print_json(command: str, found: dict[str, Any], paths: Sequence[Path]) -> None:
+    """Print what was found for a program, and the files."""
+    print_json(command, found | {"files": [str(path) for path in paths]})
+
+
+def print_json(command: str, found: dict[str, Any]) -> None:
+    """Print what a command found for a program, with the name and version of its schema."""
+    schema = f"interextra.{command}/{SCHEMAS[command]}"
+    print(json.dumps({"schema": schema} | found))
 
 
 def _print_lines(lines: Sequence[str], paths: Sequence[Path]) -> None:

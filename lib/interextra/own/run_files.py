@@ -2,27 +2,36 @@
 
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from interextra.data.runs import COLUMNS, MARKS, NEEDED, RunFile, open_parquet
-from interextra.data.trec import content, numbered_lines
+from interextra.data.trec import content, line_of, numbered_lines, refuse_repeated
 from interextra.store import InputError, offenders
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
 
 MTEB_SHAPE = "write {subset: {split: {query_id: {doc_id: score}}}}, as MTEB does"
+MTEB_META = "mteb_model_meta"  # the key of a file of MTEB that is no subset
 SENTENCE_TRANSFORMERS_SHAPE = 'write {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}'
 
 
-def read_run(path: Path) -> RunFile:
+def read_run(path: Path, query_ids: Collection[str] = ()) -> RunFile:
     """Read a run, plain or gzipped.
 
     The suffix names the form: MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno,
     score), .parquet; TREC for any other. A query whose list of hits is empty has an empty ranking.
+
+    Parameters
+    ----------
+    path : Path
+    query_ids : collection of str
+        The queries that are asked for. Of a file of MTEB with several subsets and splits, the one
+        that has some of them is read.
 
     Raises
     ------
@@ -31,7 +40,7 @@ def read_run(path: Path) -> RunFile:
     """
     suffix = format_suffix(path)
     if suffix == ".json":
-        return _read_mteb(path)
+        return _read_mteb(path, query_ids)
     if suffix == ".jsonl":
         return _read_sentence_transformers(path)
     if suffix == ".csv":
@@ -59,23 +68,45 @@ def _read_parquet(path: Path) -> RunFile:
         return RunFile.from_frame(table.rename(columns=COLUMNS), str(path))
 
 
-def _read_mteb(path: Path) -> RunFile:
-    """Read {subset: {split: {query_id: {doc_id: score}}}} with one subset of one split."""
+def _read_mteb(path: Path, query_ids: Collection[str]) -> RunFile:
+    """Read the one split of {subset: {split: {query_id: {doc_id: score}}}} that has the queries."""
+    splits = _splits_of_mteb(path)
+    if len(splits) > 1 and len(query_ids):
+        splits = _with_queries(splits, query_ids)
+    if len(splits) != 1:
+        names = offenders(splits) or "none of them has the queries"
+        raise InputError(
+            f"{path}: {len(splits)} subsets and splits ({names}); keep one: {MTEB_SHAPE}"
+        )
+    [(name, hits)] = splits.items()
+    if not hits:
+        raise InputError(f"{path}: no queries in it; {MTEB_SHAPE}")
+    return run_of_hits(hits, f"{path} ({name})")
+
+
+def _splits_of_mteb(path: Path) -> dict[str, Any]:
+    """Return the hits of each split of each subset, by the name SUBSET/SPLIT."""
     document = parse_json(content(path), path)
     subsets = document if isinstance(document, dict) else {"": document}
-    hits_of_splits: list[Any] = []
-    for name, splits in subsets.items():
-        if name == "mteb_model_meta":
+    found = {}
+    for subset, splits in subsets.items():
+        if subset == MTEB_META:
             continue
         if not isinstance(splits, dict):
             raise InputError(f"{path}: not read as a run; {MTEB_SHAPE}")
-        hits_of_splits += splits.values()
-    n_splits = len(hits_of_splits)
-    if n_splits != 1:
-        raise InputError(f"{path}: {n_splits} subsets and splits; keep one: {MTEB_SHAPE}")
-    if not hits_of_splits[0]:
-        raise InputError(f"{path}: no queries in it; {MTEB_SHAPE}")
-    return run_of_hits(hits_of_splits[0], str(path))
+        for split, hits in splits.items():
+            found[f"{subset}/{split}"] = hits
+    return found
+
+
+def _with_queries(splits: Mapping[str, Any], query_ids: Collection[str]) -> dict[str, Any]:
+    """Return the splits that have hits of some of these queries."""
+    asked = set(query_ids)
+    return {
+        name: hits
+        for name, hits in splits.items()
+        if isinstance(hits, dict) and not asked.isdisjoint(hits)
+    }
 
 
 def _read_sentence_transformers(path: Path) -> RunFile:
@@ -190,4 +221,40 @@ def read_csv(path: Path) -> pd.DataFrame:
         )
     if table.empty:
         raise InputError(f"{path}: no rows in it; check the file")
+    _refuse_rows(table, path)
     return table
+
+
+def _refuse_rows(table: pd.DataFrame, path: Path) -> None:
+    """Refuse a row of a run or of values without an id or a number, or that stands twice."""
+    ids = [name for name in ("name", "query_id", "doc_id", "measure") if name in table]
+    numbers = [name for name in ("score", "value") if name in table]
+    for name in numbers:
+        _refuse_texts(table[name], path)
+    is_empty = table[ids].eq("") | table[ids].isna()
+    is_gap = is_empty.any(axis=1) | table[numbers].isna().any(axis=1)
+    if is_gap.any():
+        names = ids + numbers
+        gaps = table.loc[is_gap, names]
+        place = _line_of(path, int(is_gap.to_numpy().argmax()))
+        problem = f"an empty {' or '.join(names)} in {len(gaps)} rows"
+        shown = offenders(gaps.itertuples(index=False, name=None))
+        raise InputError(f"{place}: {problem}: {shown}; fill or drop them")
+    refuse_repeated(table[ids].astype(str), partial(_line_of, path))
+
+
+def _refuse_texts(column: pd.Series, path: Path) -> None:
+    """Refuse a column of numbers in which a text stands."""
+    if column.dtype.kind in "iuf":
+        return
+    numbers = pd.to_numeric(column.astype(str), errors="coerce")
+    is_text = column.notna() & numbers.isna()
+    if is_text.any():
+        row = int(is_text.to_numpy().argmax())
+        text = str(column.iloc[row])[:40]
+        raise InputError(f"{_line_of(path, row)}: {column.name} {text!r} is no number")
+
+
+def _line_of(path: Path, row: int) -> str:
+    """Return `file:line` of a row of a table, counted from 0 below its header."""
+    return line_of(path, row + 1)

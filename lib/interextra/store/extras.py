@@ -4,6 +4,8 @@
 the extras of pyproject.toml what other commands need.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from interextra.store.errors import InputError
@@ -67,3 +69,28 @@ def lacking(what: str, module: str) -> InputError:
     if module in EXTRA:
         line += f": pip install 'interextra[{EXTRA[module]}]'"
     return InputError(line)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn the error of a module that is not installed into the one line, in a block or a function.
+
+    Raises
+    ------
+    InputError
+        A module of an extra is not installed.
+
+    Examples
+    --------
+    >>> with explained("ix.fit"):  # doctest: +ELLIPSIS
+    ...     raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+    Traceback (most recent call last):
+    interextra.store.errors.InputError: ix.fit needs torch, which is not installed: pip install ...
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in EXTRA:
+            raise lacking(what, package) from error
+        raise

