@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 # Command → version of what --json prints, which book/agents.md describes: another number where a
 # key goes or changes its meaning. `probe` prints what `regimes` does.
-SCHEMAS = {"audit": 1, "evaluate": 1, "plan": 1, "regimes": 1, "split": 1, "status": 1}
+SCHEMAS = {
+    "audit": 1,
+    "evaluate": 1,
+    "finished": 1,
+    "plan": 1,
+    "regimes": 1,
+    "split": 1,
+    "status": 1,
+}
 REPORTED = [
     "queries",
     "measure",
@@ -179,7 +187,7 @@ def finished(args: Namespace) -> None:
             "groups": _records(found.groups),
             "sentences": found.sentences,
         }
-        _print_json(told, found.files)
+        _print_json("finished", told, found.files)
     else:
         _print_lines([*found.sentences, "", comparing.printed(found)], found.files)
 
