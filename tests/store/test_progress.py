@@ -80,7 +80,7 @@ def test_what_is_missing_and_what_it_needs_counts_and_shares_the_workers(store):
     store.build(ONE)
     state = Results(store, [LAST]).state()
     left = sum(cell.seconds() for cell in (TWO, LAST)) / n_workers(2)
-    assert state == (3, 1, {}, left) and str(state).startswith(
+    assert state[:4] == (3, 1, {}, left) and str(state).startswith(
         "1 of 3 results done, none being computed, about "
     )
     store.build(LAST)

@@ -1,0 +1,422 @@
+"""Notebook 12: what `probe` takes on this machine, measured in its first seconds, stage by stage.
+
+Processes that work side by side slow each other down, so that as many measure as will train.
+"""
+
+import heapq
+import importlib
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.collection import Passages
+from interextra.data.queries import Queries
+from interextra.models.architectures.reranker import Reranker
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import INDEXED_PER_SECOND, Recipe, Trained, changed
+from interextra.models.retriever import Encoder
+from interextra.models.search.run import Run
+from interextra.models.search.topk import device, exact_search
+from interextra.own.fine_tuning import N_GATE, OwnTraining, Trial
+from interextra.own.probe import DEPTH
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import effects
+from interextra.store import Cell, InputError, Store, write_json, write_text
+from interextra.store.files import read_json
+from interextra.store.progress import lasting
+from interextra.store.schedule import build_all, n_workers
+
+SPEED = "speed.json"
+FILE = "cost.csv"
+BUDGET = 4.0  # seconds, see `Measurement`
+MOST_STEPS = 100
+N_TEXTS = 2048  # sampled, of which as many are encoded as the budget allows
+BATCH = 128  # texts at once, as in a search
+FEW = 16  # texts at once of a slow encoder
+LEAST_BATCHES = 4
+N_QUERIES = 256  # that search at once
+# What no model takes part in: seconds of one core of a server of 2023, which made PACE of itself
+PACE = 0.1
+SPLIT = 8.0  # the split and its files
+SPLIT_QUERY = 2e-3
+BM25_QUERY = 4e-3
+REPORT = 10.0
+MEASURED_ROW = 1e-6  # of a run: written as text, read and measured
+WRITTEN_ROW = 1e-6  # of a run, in the store
+# Stages, in the order of the table
+SPLITTING = "split and its files"
+LEXICAL = "BM25"
+START = "start of processes"
+TRIALS = "short trainings for the rate"
+TRAINING = "training of a model"
+ENCODING = "encoding the passages"
+SEARCH = "search"
+RERANKING = "reranking"
+REPORTING = "runs and report"
+STAGES = (SPLITTING, LEXICAL, START, TRIALS, TRAINING, ENCODING, SEARCH, RERANKING, REPORTING)
+IN_ALL = "in all"
+
+
+class Speed(NamedTuple):
+    """Seconds that a process takes beside others that do the same."""
+
+    imports: float
+    prepared: float  # a training without its steps
+    step: float
+    opened: float  # a trained model
+    passage: float  # encoded, on average
+    query: float
+    pair: float  # a query compared with a passage, and the best ones kept
+    reranked: float  # a query and a passage, read together
+    pace: float  # of a small computation without a model, as PACE
+    loss: float  # of the last step
+    n_steps: float
+    whole: float  # all this
+
+
+class Measurement(Cell):
+    """The speed of a process of this machine with a recipe: no store of results keeps it."""
+
+    recipe: Recipe
+    pool: Queries
+    n_train: int  # queries of a training set
+    number: int  # of the process
+    budget: float  # seconds for each of: steps of a training, passages, queries
+
+    def build(self, folder: Path, store: Store) -> None:
+        """Train a few steps; encode and search a few texts of the collection."""
+        began = time.perf_counter()
+        importlib.import_module("interextra.models.training.trainer")
+        imports = time.perf_counter() - began
+        weights = folder / "weights"
+        found = self._trained(weights)
+        opening = time.perf_counter()
+        model = load_model(weights)
+        opened = time.perf_counter() - opening
+        found |= self._searched(model)
+        shutil.rmtree(weights)
+        pace = _pace()
+        whole = time.perf_counter() - began
+        speed = Speed(imports=imports, opened=opened, pace=pace, whole=whole, **found)
+        write_json(folder / SPEED, speed._asdict())
+
+    def _trained(self, weights: Path) -> dict[str, Any]:
+        """Train until the budget is used."""
+        from interextra.models.training.watch import clocked
+
+        recipe = changed(self.recipe, steps=MOST_STEPS, epochs=None)
+        every_id = self.pool.ids()
+        n_train = min(self.n_train, len(every_id))
+        query_ids = np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
+        began = time.perf_counter()
+        with clocked(self.budget) as clock:
+            log = fit(recipe, self.pool.source.open(), query_ids, self.pool.split, 1, weights)
+        seconds = time.perf_counter() - began
+        return {
+            "prepared": seconds - clock.seconds,
+            "step": clock.step,
+            "loss": log["loss"][-1][1],
+            "n_steps": len(clock.ends),
+        }
+
+    def _searched(self, model: Any) -> dict[str, float]:
+        """Encode passages and queries and compare them, or read pairs."""
+        passages = self.pool.source.open().passages
+        queries = self.pool.frame()["text"]
+        queries = queries.sample(min(N_TEXTS, len(queries)), random_state=0).tolist()
+        found = dict.fromkeys(("passage", "query", "pair", "reranked"), 0.0)
+        if isinstance(model, Reranker):
+            found["reranked"] = _seconds_of_pair(model, passages, queries, self.budget)
+        elif isinstance(model, Encoder):
+            generator = np.random.default_rng(0)
+            rows = generator.choice(len(passages), min(N_TEXTS, len(passages)), replace=False)
+            texts = passages.texts(np.sort(rows))
+            found["passage"] = _seconds_of_text(model.encode_block, texts, self.budget)
+            found["query"] = _seconds_of_text(model.open_queries, queries, self.budget)
+            found["pair"] = _seconds_of_comparison(model, passages, queries[:N_QUERIES])
+        return found
+
+    def title(self) -> str:
+        """Return what a reader calls it."""
+        return f"speed of process {self.number}"
+
+
+def _timed(function: Callable, *arguments: Any) -> float:
+    """Return the seconds of a call."""
+    began = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - began
+
+
+def _pace() -> float:
+    """Return the seconds of a small bootstrap, as they are taken without any model."""
+    generator = np.random.default_rng(0)
+    keys = itertools.product(map(str, range(300)), REGIMES, "12")
+    values = pd.DataFrame(keys, columns=["query_id", "regime", "seed"])
+    values = values.assign(model="", measure="", value=generator.random(len(values)))
+    labels = ["model", "measure"]
+    compare = partial(effects, values, labels, "regime", REGIMES, seed=1, n_boot=2000)
+    compare()  # the warm-up
+    return _timed(compare)
+
+
+def _seconds_of_text(encode: Callable, texts: list[str], budget: float) -> float:
+    """Return the mean seconds of a text, encoded with others of its length, as in a search."""
+    texts = sorted(texts, key=len)
+    longest = texts[-FEW:]
+    encode(longest)  # the warm-up
+    per_text = _timed(encode, longest) / len(longest)
+    size = BATCH if per_text * BATCH < budget / LEAST_BATCHES else FEW
+    batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+    n_affordable = int(budget / (per_text * size))
+    n_batches = min(max(n_affordable, LEAST_BATCHES), len(batches))
+    middles = (np.arange(n_batches) + 0.5) * len(batches) / n_batches
+    chosen = [batches[place] for place in middles.astype(int)]
+    seconds = sum(_timed(encode, batch) for batch in chosen)
+    return seconds / sum(map(len, chosen))
+
+
+def _seconds_of_comparison(model: Encoder, passages: Passages, queries: list[str]) -> float:
+    """Return the seconds in which a query is compared with a passage, and the best ones kept."""
+    import torch
+
+    score = model.open_queries(queries)(model.encode_block(passages.texts(slice(BATCH))))
+    every_query = slice(None)
+    n_pairs = score(every_query).numel()
+    compared = _timed(score, every_query) / n_pairs
+    n_passages = min(len(passages), model.block_size)
+    scores = torch.rand(len(queries), n_passages, device=device())
+
+    def open_block(block: None) -> Callable:
+        return lambda some_queries: scores[some_queries]
+
+    arguments = (passages, [None], open_block, len(queries), DEPTH, model.query_block)
+    kept = _timed(exact_search, *arguments) / scores.numel()
+    return compared + kept
+
+
+def _seconds_of_pair(
+    model: Reranker, passages: Passages, queries: list[str], budget: float
+) -> float:
+    """Return the mean seconds in which a query and a random passage are read together."""
+    generator = np.random.default_rng(0)
+
+    def scored(n_pairs: int) -> float:
+        rows = generator.integers(len(passages), size=(1, n_pairs))
+        return _timed(model.score, passages, queries[:1], rows)
+
+    scored(FEW)  # the warm-up
+    n_affordable = int(budget / scored(FEW)) * FEW
+    n_pairs = min(max(n_affordable, FEW), N_TEXTS)
+    return scored(n_pairs) / n_pairs
+
+
+def measure(training: OwnTraining) -> Speed:
+    """Measure as many processes as will train side by side; return the mean of them.
+
+    `imports` also has the start of a process.
+
+    Raises
+    ------
+    InputError
+        The model cannot be trained or loaded, or its recipe trains others first.
+    """
+    recipe = training.recipe
+    if not isinstance(recipe, Trained):
+        raise InputError(f"probe: {recipe.architecture} is not fine-tuned; give another --recipe")
+    first_stages = recipe.needs()
+    if first_stages:
+        raise InputError(
+            f"--check: this recipe trains other models first ({', '.join(first_stages)}), "
+            "which --check does not; run without it"
+        )
+    pool = training.split.pool
+    cells = []
+    for number in range(1, n_workers(training.n_trainings) + 1):
+        measurement = Measurement(
+            recipe=recipe,
+            pool=pool,
+            n_train=training.set_size,
+            number=number,
+            budget=BUDGET,
+        )
+        cells.append(measurement)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        seconds = _timed(build_all, store, cells)
+        speeds = [Speed(**read_json(store.path(cell) / SPEED)) for cell in cells]
+    started = seconds - max(speed.whole for speed in speeds)
+    mean = Speed(*np.mean(speeds, axis=0).tolist())
+    return mean._replace(imports=mean.imports + started)
+
+
+class Prices:
+    """What `probe` costs at a speed, without what is already there.
+
+    Parameters
+    ----------
+    speed
+        That of `measure`.
+    training
+        What is to be computed.
+    out
+        The folder of the report, where the split may be already.
+    """
+
+    def __init__(self, speed: Speed, training: OwnTraining, out: Path) -> None:
+        self.speed = speed
+        self.training = training
+        self.has_split = (out / "split").is_dir()
+        self.n_passages = training.split.pool.source.n_passages()
+        self.n_pairs = training.n_pairs()
+        self.stages = self._table()
+
+    def of(self, cell: Cell) -> float:
+        """Return the seconds of a cell, in a process beside others."""
+        stages = self._stages_of(cell)
+        return sum(stages.values()) if stages else cell.seconds()
+
+    def _stages_of(self, cell: Cell) -> dict[str, float]:
+        """Return the seconds of a cell by stage; {} for one that no model computes."""
+        recipe = getattr(cell, "recipe", None)
+        if not isinstance(recipe, Trained):
+            return {}
+        speed = self.speed
+        if isinstance(cell, Run):
+            return self._stages_of_search(cell.n_queries(), recipe)
+        steps = recipe.training_steps(self.n_pairs)
+        seconds = speed.prepared + steps * speed.step
+        if isinstance(cell, Trial):
+            n_ranked = min(N_GATE * (cell.depth + 1), self.n_passages)
+            return {TRIALS: seconds + speed.opened + n_ranked * speed.passage}
+        return {TRAINING: seconds}
+
+    def _stages_of_search(self, n_queries: int, recipe: Trained) -> dict[str, float]:
+        """Return the seconds of a search: passages once, queries, and what is kept of them."""
+        speed = self.speed
+        written = n_queries * DEPTH * WRITTEN_ROW
+        compared = n_queries * (speed.query + self.n_passages * speed.pair)
+        stages = {SEARCH: compared + written}
+        if speed.reranked:
+            n_pairs = n_queries * recipe.rerank_depth
+            stages[SEARCH] += n_queries * BM25_QUERY
+            stages[RERANKING] = speed.opened + n_pairs * speed.reranked
+        else:
+            stages[ENCODING] = speed.opened + self.n_passages * speed.passage
+        return stages
+
+    def _table(self) -> pd.DataFrame:
+        """Return stage, times, seconds of each, and seconds that pass; the last row is the sum."""
+        rows = self._of_this_process()
+        builds = [jobs for jobs in self._builds() if jobs]
+        if builds:
+            rows[START] = [(self.speed.imports, 1.0)] * len(builds)
+        for jobs in builds:
+            stages = [_summed(self._stages_of(cell) for cell in job) for job in jobs]
+            seconds = [sum(of_job.values()) for of_job in stages]
+            at_once = side_by_side(seconds) / sum(seconds)
+            for of_job in stages:
+                for stage, each in of_job.items():
+                    rows.setdefault(stage, []).append((each, at_once))
+        table = []
+        for stage in STAGES:
+            if stage in rows:
+                each = [seconds for seconds, _ in rows[stage]]
+                passing = sum(seconds * at_once for seconds, at_once in rows[stage])
+                table.append((stage, len(each), np.mean(each), passing))
+        table.append((IN_ALL, np.nan, np.nan, sum(row[-1] for row in table)))
+        return pd.DataFrame(table, columns=["stage", "times", "seconds each", "seconds"])
+
+    def _builds(self) -> list[list[list[Cell]]]:
+        """Return the results that are computed side by side; a list has what one process does."""
+        training = self.training
+        missing = training.missing()
+        chains: list[list[Cell]] = [[training.given.model, training.given]]
+        chains += [[trial] for trial in training.trials]
+        trained = [[run.model, run] for run in training.planned_runs()]
+        builds = [chains, trained] if training.trials else [chains + trained]
+        todo = []
+        for build in builds:
+            jobs = [[cell for cell in chain if cell in missing] for chain in build]
+            todo.append([job for job in jobs if job])
+        return todo
+
+    def _of_this_process(self) -> dict[str, list[tuple[float, float]]]:
+        """Return the stages that no worker computes: (seconds, 1) of each time, by stage."""
+        training = self.training
+        n_searched = training.given.n_queries()
+        n_runs = training.n_trainings + 2  # and those of BM25 and of the model as given
+        pace = self.speed.pace / PACE
+        stages = {REPORTING: REPORT + n_runs * n_searched * DEPTH * MEASURED_ROW}
+        if not self.has_split:
+            stages[SPLITTING] = SPLIT + training.split.pool.size() * SPLIT_QUERY
+        if training.store.missing([training.lexical]):
+            stages[LEXICAL] = self.n_passages / INDEXED_PER_SECOND + n_searched * BM25_QUERY
+        return {stage: [(pace * seconds, 1.0)] for stage, seconds in stages.items()}
+
+    def __str__(self) -> str:
+        """Return the table of stages as text, and above it what was measured."""
+        speed = self.speed
+        formats = {"times": "{:.0f}".format, "seconds each": "{:,.1f}".format}
+        text = self.stages.to_string(
+            index=False, na_rep="", formatters=formats, float_format="{:,.0f}".format
+        )
+        return (
+            f"Measured here in {speed.whole:.0f} s: {speed.n_steps:.0f} training steps of "
+            f"{speed.step:.2f} s (loss {speed.loss:.3f}), and a sample of the texts. "
+            f"It will take about {lasting(self.seconds)}:\n{text}"
+        )
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all stages."""
+        return float(self.stages["seconds"].iloc[-1])
+
+    def described(self) -> dict[str, Any]:
+        """Return the same for a program."""
+        stages = json.loads(self.stages.to_json(orient="records"))
+        return {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
+
+    def write(self, folder: Path, taken: float) -> Path:
+        """Write the stages, and in a last row the seconds that it took, into a folder."""
+        last = pd.DataFrame([{"stage": "taken", "seconds": taken}])
+        table = pd.concat([self.stages, last])
+        print(
+            f"Promised {lasting(self.seconds)}, taken {lasting(taken)}.",
+            file=sys.stderr,
+        )
+        text = table.to_csv(index=False, float_format="%.4g")
+        return write_text(folder / FILE, text)
+
+
+def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Return the sums of the seconds of each stage."""
+    sums: Counter = Counter()
+    for part in parts:
+        sums.update(part)
+    return dict(sums)
+
+
+def side_by_side(seconds: Sequence[float]) -> float:
+    """Return the seconds that pass while this machine computes jobs, in this order.
+
+    Examples
+    --------
+    >>> side_by_side([5.0])
+    5.0
+    """
+    workers = [0.0] * n_workers(len(seconds))
+    for job in seconds:
+        heapq.heappush(workers, heapq.heappop(workers) + job)
+    return max(workers)
