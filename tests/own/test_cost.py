@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,6 @@ SPEED = Speed(
     pace=cost.PACE,
     loss=1.0,
     n_steps=3.0,
-    whole=10.0,
 )
 
 
@@ -97,14 +97,12 @@ def test_a_folder_of_any_name_is_measured(spec, store, quick, tmp_path):
     recipe = f"mini-dense{{steps: 10, initialisation: {folder}}}"
     speed = cost.measure(own_training(spec, store, recipe))
     assert 0 < speed.step < 1 and 0 < speed.passage < 0.05 and speed.n_steps >= 2
-    assert speed.imports > 0 and speed.whole > 10 * speed.pace
+    assert speed.imports > 0
 
 
 def test_what_cannot_be_measured_is_said(spec, store):
     with pytest.raises(InputError, match="trains other models first"):
         cost.measure(own_training(spec, store, "mini-star"))
-    with pytest.raises(InputError, match="bm25 is not fine-tuned"):
-        cost.measure(own_training(spec, store, "bm25"))
 
 
 def test_the_command_prints_stages_and_stops(spec, quick, capsys):
@@ -150,10 +148,10 @@ def trained(steps, folder):
 
 
 def test_a_timed_training_ends_itself_after_a_warm_up_and_a_step(tmp_path):
-    with watch.clocked(0.0) as clock:
+    with watch.clocked(time.perf_counter, 0.0) as clock:
         trained(9, tmp_path / "model")
     assert len(clock.ends) == 2 and 0 < clock.step < clock.seconds
-    with watch.clocked(60.0) as clock:
+    with watch.clocked(time.perf_counter, 60.0) as clock:
         trained(4, tmp_path / "model")
     assert len(clock.ends) == 4
     assert clock.step == pytest.approx((clock.ends[3] - clock.ends[0]) / 3)

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -171,7 +170,6 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     from interextra.own import probe as probing
     from interextra.own import splitting
 
-    began = time.perf_counter()
     out = Path(args.output_folder)
     options = vars(args)
     training = _own_training(store, args)
@@ -204,7 +202,7 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     )
     files = [training.write(out)]
     if prices:
-        files.append(prices.write(out, time.perf_counter() - began))
+        files.append(prices.write(out))
     _print_report(report._replace(files=[*report.files, *files]), args.json)
 
 

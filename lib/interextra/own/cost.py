@@ -7,6 +7,7 @@ import heapq
 import importlib
 import itertools
 import json
+import resource
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +26,11 @@ from interextra.data.collection import Passages
 from interextra.data.queries import Queries
 from interextra.models.architectures.reranker import Reranker
 from interextra.models.model import fit, load_model
-from interextra.models.recipe import INDEXED_PER_SECOND, Recipe, Trained, changed
+from interextra.models.recipe import INDEXED_PER_SECOND, SIZES, Recipe, Trained, changed
 from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import device, exact_search
+from interextra.own import distance
 from interextra.own.fine_tuning import N_GATE, OwnTraining, Trial
 from interextra.own.probe import DEPTH
 from interextra.splits.split import REGIMES
@@ -46,14 +49,17 @@ BATCH = 128  # texts at once, as in a search
 FEW = 16  # texts at once of a slow encoder
 LEAST_BATCHES = 4
 N_QUERIES = 256  # that search at once
-# What no model takes part in: seconds of one core of a server of 2023, which made PACE of itself
-PACE = 0.1
-SPLIT = 8.0  # the split and its files
-SPLIT_QUERY = 2e-3
-BM25_QUERY = 4e-3
-REPORT = 10.0
-MEASURED_ROW = 1e-6  # of a run: written as text, read and measured
-WRITTEN_ROW = 1e-6  # of a run, in the store
+# What no model takes part in: seconds of one core of a server, on which `_pace` is PACE
+PACE = 0.028
+IMPORTED = 7.0  # what the split and the report import
+BM25_STARTED = 2.0
+BM25_QUERY = 5e-3
+REPORTED_QUERY = 1e-3
+REPORTED_ROW = 1e-6  # of a run: read, written as text, measured
+WRITTEN_ROW = 5e-7  # of a run, in the store
+MINILM_TOKENS = SIZES["minilm"].encode_tokens  # a second
+CHARACTERS = 4  # of a token
+SPECIAL_TOKENS = 2  # of a text
 # Stages, in the order of the table
 SPLITTING = "split and its files"
 LEXICAL = "BM25"
@@ -66,6 +72,8 @@ RERANKING = "reranking"
 REPORTING = "runs and report"
 STAGES = (SPLITTING, LEXICAL, START, TRIALS, TRAINING, ENCODING, SEARCH, RERANKING, REPORTING)
 IN_ALL = "in all"
+COLUMNS = ["stage", "times", "seconds each", "core seconds", "seconds"]
+TAKEN = "taken"
 
 
 class Speed(NamedTuple):
@@ -82,7 +90,6 @@ class Speed(NamedTuple):
     pace: float  # of a small computation without a model, as PACE
     loss: float  # of the last step
     n_steps: float
-    whole: float  # all this
 
 
 class Measurement(Cell):
@@ -96,19 +103,14 @@ class Measurement(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         """Train a few steps; encode and search a few texts of the collection."""
-        began = time.perf_counter()
         importlib.import_module("interextra.models.training.trainer")
-        imports = time.perf_counter() - began
+        imports = time.process_time()  # since the process began
         weights = folder / "weights"
         found = self._trained(weights)
-        opening = time.perf_counter()
-        model = load_model(weights)
-        opened = time.perf_counter() - opening
-        found |= self._searched(model)
+        found["opened"] = _timed(load_model, weights)
+        found |= self._searched(load_model(weights))
         shutil.rmtree(weights)
-        pace = _pace()
-        whole = time.perf_counter() - began
-        speed = Speed(imports=imports, opened=opened, pace=pace, whole=whole, **found)
+        speed = Speed(imports=imports, pace=_pace(), **found)
         write_json(folder / SPEED, speed._asdict())
 
     def _trained(self, weights: Path) -> dict[str, Any]:
@@ -119,10 +121,11 @@ class Measurement(Cell):
         every_id = self.pool.ids()
         n_train = min(self.n_train, len(every_id))
         query_ids = np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
-        began = time.perf_counter()
-        with clocked(self.budget) as clock:
+        now = _clock()
+        began = now()
+        with clocked(now, self.budget) as clock:
             log = fit(recipe, self.pool.source.open(), query_ids, self.pool.split, 1, weights)
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         return {
             "prepared": seconds - clock.seconds,
             "step": clock.step,
@@ -152,11 +155,20 @@ class Measurement(Cell):
         return f"speed of process {self.number}"
 
 
+def _clock() -> Callable[[], float]:
+    """Return what tells the time: of this process alone, unless a GPU computes.
+
+    So it is the time of a machine that does nothing else.
+    """
+    return time.process_time if device() == "cpu" else time.perf_counter
+
+
 def _timed(function: Callable, *arguments: Any) -> float:
     """Return the seconds of a call."""
-    began = time.perf_counter()
+    now = _clock()
+    began = now()
     function(*arguments)
-    return time.perf_counter() - began
+    return now() - began
 
 
 def _pace() -> float:
@@ -225,16 +237,12 @@ def _seconds_of_pair(
 def measure(training: OwnTraining) -> Speed:
     """Measure as many processes as will train side by side; return the mean of them.
 
-    `imports` also has the start of a process.
-
     Raises
     ------
     InputError
         The model cannot be trained or loaded, or its recipe trains others first.
     """
     recipe = training.recipe
-    if not isinstance(recipe, Trained):
-        raise InputError(f"probe: {recipe.architecture} is not fine-tuned; give another --recipe")
     first_stages = recipe.needs()
     if first_stages:
         raise InputError(
@@ -254,11 +262,9 @@ def measure(training: OwnTraining) -> Speed:
         cells.append(measurement)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        seconds = _timed(build_all, store, cells)
+        build_all(store, cells)
         speeds = [Speed(**read_json(store.path(cell) / SPEED)) for cell in cells]
-    started = seconds - max(speed.whole for speed in speeds)
-    mean = Speed(*np.mean(speeds, axis=0).tolist())
-    return mean._replace(imports=mean.imports + started)
+    return Speed(*np.mean(speeds, axis=0).tolist())
 
 
 class Prices:
@@ -281,6 +287,7 @@ class Prices:
         self.n_passages = training.split.pool.source.n_passages()
         self.n_pairs = training.n_pairs()
         self.stages = self._table()
+        self.began = _elapsed()
 
     def of(self, cell: Cell) -> float:
         """Return the seconds of a cell, in a process beside others."""
@@ -334,9 +341,11 @@ class Prices:
             if stage in rows:
                 each = [seconds for seconds, _ in rows[stage]]
                 passing = sum(seconds * at_once for seconds, at_once in rows[stage])
-                table.append((stage, len(each), np.mean(each), passing))
-        table.append((IN_ALL, np.nan, np.nan, sum(row[-1] for row in table)))
-        return pd.DataFrame(table, columns=["stage", "times", "seconds each", "seconds"])
+                table.append((stage, len(each), np.mean(each), sum(each), passing))
+        frame = pd.DataFrame(table, columns=COLUMNS)
+        sums = frame[["core seconds", "seconds"]].sum()
+        frame.loc[len(frame)] = {"stage": IN_ALL, **sums}
+        return frame
 
     def _builds(self) -> list[list[list[Cell]]]:
         """Return the results that are computed side by side; a list has what one process does."""
@@ -358,12 +367,22 @@ class Prices:
         n_searched = training.given.n_queries()
         n_runs = training.n_trainings + 2  # and those of BM25 and of the model as given
         pace = self.speed.pace / PACE
-        stages = {REPORTING: REPORT + n_runs * n_searched * DEPTH * MEASURED_ROW}
+        n_rows = n_runs * n_searched * DEPTH
+        stages = {REPORTING: n_searched * REPORTED_QUERY + n_rows * REPORTED_ROW}
         if not self.has_split:
-            stages[SPLITTING] = SPLIT + training.split.pool.size() * SPLIT_QUERY
+            stages[SPLITTING] = IMPORTED + self._compared_tokens() / MINILM_TOKENS
         if training.store.missing([training.lexical]):
-            stages[LEXICAL] = self.n_passages / INDEXED_PER_SECOND + n_searched * BM25_QUERY
+            indexed = self.n_passages / INDEXED_PER_SECOND
+            stages[LEXICAL] = BM25_STARTED + indexed + n_searched * BM25_QUERY
         return {stage: [(pace * seconds, 1.0)] for stage, seconds in stages.items()}
+
+    def _compared_tokens(self) -> float:
+        """Return the tokens that MiniLM reads where it says how far the sets lie apart."""
+        texts = self.training.split.pool.frame()["text"]
+        n_queries = len(texts) + distance.N_TESTED
+        if find_spec(distance.MINILM_PACKAGE) is None or n_queries > distance.N_ENCODED:
+            return 0.0
+        return n_queries * (texts.str.len().mean() / CHARACTERS + SPECIAL_TOKENS)
 
     def __str__(self) -> str:
         """Return the table of stages as text, and above it what was measured."""
@@ -373,10 +392,15 @@ class Prices:
             index=False, na_rep="", formatters=formats, float_format="{:,.0f}".format
         )
         return (
-            f"Measured here in {speed.whole:.0f} s: {speed.n_steps:.0f} training steps of "
-            f"{speed.step:.2f} s (loss {speed.loss:.3f}), and a sample of the texts. "
-            f"It will take about {lasting(self.seconds)}:\n{text}"
+            f"Measured here: {speed.n_steps:.0f} training steps of {speed.step:.2f} s (loss "
+            f"{speed.loss:.3f}), and a sample of the texts. It will take about "
+            f"{lasting(self.seconds)} if nothing else is computed:\n{text}"
         )
+
+    @property
+    def core_seconds(self) -> float:
+        """The seconds of all stages, one after the other."""
+        return float(self.stages["core seconds"].iloc[-1])
 
     @property
     def seconds(self) -> float:
@@ -388,16 +412,28 @@ class Prices:
         stages = json.loads(self.stages.to_json(orient="records"))
         return {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
 
-    def write(self, folder: Path, taken: float) -> Path:
-        """Write the stages, and in a last row the seconds that it took, into a folder."""
-        last = pd.DataFrame([{"stage": "taken", "seconds": taken}])
-        table = pd.concat([self.stages, last])
+    def write(self, folder: Path) -> Path:
+        """Write the stages, and in a last row what was taken since, into a folder; say both."""
+        wall, cpu = _elapsed()
+        taken = wall - self.began[0]
+        core_seconds = cpu - self.began[1]
         print(
-            f"Promised {lasting(self.seconds)}, taken {lasting(taken)}.",
+            f"Promised {lasting(self.seconds)}, taken {lasting(taken)}; of one core: promised "
+            f"{self.core_seconds:,.0f} s, taken {core_seconds:,.0f} s.",
             file=sys.stderr,
         )
+        last = pd.DataFrame([{"stage": TAKEN, "core seconds": core_seconds, "seconds": taken}])
+        table = pd.concat([self.stages, last])
         text = table.to_csv(index=False, float_format="%.4g")
         return write_text(folder / FILE, text)
+
+
+def _elapsed() -> tuple[float, float]:
+    """Return seconds of the wall's clock, and of this process and all ended ones that it began."""
+    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(process) for process in processes]
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return time.perf_counter(), cpu
 
 
 def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -4,7 +4,7 @@ A training that only measures its speed ends itself after some seconds.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,16 +20,19 @@ EVERY = 1.0  # seconds between two notes
 
 
 class Clock:
-    """When a training began and its steps ended, by `time.perf_counter`.
+    """When a training began and its steps ended.
 
     Parameters
     ----------
+    now
+        Tells the time in seconds.
     limit
         Seconds after the end of the first step, which is the warm-up, in which the training ends
         itself after the next step.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, now: Callable[[], float], limit: float) -> None:
+        self.now = now
         self.limit = limit
         self.began = 0.0
         self.ends: list[float] = []
@@ -54,9 +57,9 @@ _clock: ContextVar[Clock | None] = ContextVar("_clock", default=None)
 
 
 @contextmanager
-def clocked(limit: float) -> Iterator[Clock]:
+def clocked(now: Callable[[], float], limit: float) -> Iterator[Clock]:
     """Time the training within the block, which ends itself, see `Clock`."""
-    clock = Clock(limit)
+    clock = Clock(now, limit)
     token = _clock.set(clock)
     try:
         yield clock
@@ -77,14 +80,14 @@ class Watch(TrainerCallback):
     ) -> None:
         """Start the clock."""
         if self.clock:
-            self.clock.began = time.perf_counter()
+            self.clock.began = self.clock.now()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         """Note the step, and end a training that is only timed."""
         if self.clock:
-            self.clock.ends.append(time.perf_counter())
+            self.clock.ends.append(self.clock.now())
             control.should_training_stop |= self.clock.is_over
         is_due = time.monotonic() - self.noted >= EVERY
         if not is_due or not state.is_world_process_zero:
