@@ -50,7 +50,7 @@ def test_stages_are_priced_as_by_hand(spec, store, monkeypatch):
     monkeypatch.setattr(cost, "n_workers", lambda n_jobs: min(2, n_jobs))
     training = own_training(spec, store)
     table = Prices(SPEED, training, Path("out")).stages.set_index("stage")
-    assert table.loc[cost.START, "seconds"] == 5
+    assert table.loc[cost.START, "seconds"] == 5 and table.loc[cost.START, "times"] == 2
     assert table.loc[cost.TRAINING, "times"] == 5  # one of them only saves the model as it comes
     assert table.loc[cost.TRAINING, "seconds each"] == pytest.approx((4 * (2 + 5) + 2) / 5)
     assert table.loc[cost.ENCODING, "seconds each"] == pytest.approx(1 + 72 * 0.01)

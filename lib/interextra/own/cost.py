@@ -211,6 +211,7 @@ def _seconds_of_comparison(model: Encoder, passages: Passages, queries: list[str
     scores = torch.rand(len(queries), n_passages, device=device())
 
     def open_block(block: None) -> Callable:
+        """Return the scores of some queries, which are there already."""
         return lambda some_queries: scores[some_queries]
 
     arguments = (passages, [None], open_block, len(queries), DEPTH, model.query_block)
@@ -225,6 +226,7 @@ def _seconds_of_pair(
     generator = np.random.default_rng(0)
 
     def scored(n_pairs: int) -> float:
+        """Return the seconds of a query with so many passages."""
         rows = generator.integers(len(passages), size=(1, n_pairs))
         return _timed(model.score, passages, queries[:1], rows)
 
@@ -324,28 +326,31 @@ class Prices:
         return stages
 
     def _table(self) -> pd.DataFrame:
-        """Return stage, times, seconds of each, and seconds that pass; the last row is the sum."""
-        rows = self._of_this_process()
-        builds = [jobs for jobs in self._builds() if jobs]
-        if builds:
-            rows[START] = [(self.speed.imports, 1.0)] * len(builds)
-        for jobs in builds:
-            stages = [_summed(self._stages_of(cell) for cell in job) for job in jobs]
-            seconds = [sum(of_job.values()) for of_job in stages]
-            at_once = side_by_side(seconds) / sum(seconds)
-            for of_job in stages:
-                for stage, each in of_job.items():
-                    rows.setdefault(stage, []).append((each, at_once))
-        table = []
-        for stage in STAGES:
-            if stage in rows:
-                each = [seconds for seconds, _ in rows[stage]]
-                passing = sum(seconds * at_once for seconds, at_once in rows[stage])
-                table.append((stage, len(each), np.mean(each), sum(each), passing))
-        frame = pd.DataFrame(table, columns=COLUMNS)
-        sums = frame[["core seconds", "seconds"]].sum()
-        frame.loc[len(frame)] = {"stage": IN_ALL, **sums}
-        return frame
+        """Return what each stage costs, as COLUMNS; the last row is the sum."""
+        alone = self._of_this_process()
+        rows = [(stage, seconds, seconds) for stage, seconds in alone.items()]
+        for jobs in self._builds():
+            rows += self._of_workers(jobs)
+        parts = pd.DataFrame(rows, columns=["stage", "core seconds", "seconds"])
+        by_stage = parts.groupby("stage")
+        table = by_stage.sum()
+        table["times"] = by_stage.size()
+        table["seconds each"] = table["core seconds"] / table["times"]
+        table = table.loc[[stage for stage in STAGES if stage in table.index]]
+        table.loc[IN_ALL] = table[["core seconds", "seconds"]].sum()
+        return table.reset_index()[COLUMNS]
+
+    def _of_workers(self, jobs: list[list[Cell]]) -> list[tuple[str, float, float]]:
+        """Return stage, seconds, and what of them passes, of results computed side by side."""
+        at_once = n_workers(len(jobs))
+        imports = self.speed.imports
+        rows = [(START, imports, imports / at_once)] * at_once
+        stages = [_summed(self._stages_of(cell) for cell in job) for job in jobs]
+        seconds = [sum(of_job.values()) for of_job in stages]
+        passing = side_by_side(seconds) / sum(seconds)
+        for of_job in stages:
+            rows += [(stage, each, each * passing) for stage, each in of_job.items()]
+        return rows
 
     def _builds(self) -> list[list[list[Cell]]]:
         """Return the results that are computed side by side; a list has what one process does."""
@@ -359,10 +364,10 @@ class Prices:
         for build in builds:
             jobs = [[cell for cell in chain if cell in missing] for chain in build]
             todo.append([job for job in jobs if job])
-        return todo
+        return [jobs for jobs in todo if jobs]
 
-    def _of_this_process(self) -> dict[str, list[tuple[float, float]]]:
-        """Return the stages that no worker computes: (seconds, 1) of each time, by stage."""
+    def _of_this_process(self) -> dict[str, float]:
+        """Return the seconds of the stages that no worker computes."""
         training = self.training
         n_searched = training.given.n_queries()
         n_runs = training.n_trainings + 2  # and those of BM25 and of the model as given
@@ -374,7 +379,7 @@ class Prices:
         if training.store.missing([training.lexical]):
             indexed = self.n_passages / INDEXED_PER_SECOND
             stages[LEXICAL] = BM25_STARTED + indexed + n_searched * BM25_QUERY
-        return {stage: [(pace * seconds, 1.0)] for stage, seconds in stages.items()}
+        return {stage: pace * seconds for stage, seconds in stages.items()}
 
     def _compared_tokens(self) -> float:
         """Return the tokens that MiniLM reads where it says how far the sets lie apart."""

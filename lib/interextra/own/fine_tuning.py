@@ -29,6 +29,7 @@ MULTIPLE = 8  # lengths are multiples of it
 WIDTH = 384  # of the encoder that the default recipe's rate is for; AdamW's goes with 1 / width
 RATES = (0.1, 1 / 3, 1)  # times that rate
 MEASURE = "RR@10"  # that the rates are compared by
+N_RANKED = 10  # passages that it looks at
 N_GATE = 200  # queries that they are compared on, at most
 DEPTHS = (5, 20)  # least and most passages of BM25 that are ranked for each of them
 LEAST_STEPS = 5  # of a short training: fewer tell nothing
@@ -126,15 +127,12 @@ class Trial(Cell):
         weights = folder / "weights"
         query_ids = self._training_ids(store)
         log = fit(self.recipe, pool.source.open(), query_ids, pool.split, 0, weights)
-        test = splitting.read_test_set(self.split, store, self.gate)
-        generator = np.random.default_rng(0)
-        gate_ids = generator.permutation(test.gate_ids)[:N_GATE]
-        queries = test.queries[test.queries["query_id"].isin(gate_ids)]
-        run = self._ranked(load_model(weights), queries, test.qrels, store)
+        queries, qrels = self._gate_queries(store)
+        rows = self._candidates(queries["query_id"], qrels, store)
+        run = self._ranked(load_model(weights), queries, rows)
         shutil.rmtree(weights)
-        qrels = test.qrels[test.qrels["query_id"].isin(gate_ids)]
         mean = per_query(run, qrels, [MEASURE])[MEASURE].mean()
-        found = {MEASURE: float(mean), "n_queries": len(queries)}
+        found = {MEASURE: float(mean), "n_queries": len(queries), "n_passages": len(rows)}
         write_json(folder / TRIAL, found | {"steps": log["steps"], "loss": log["loss"]})
 
     def _training_ids(self, store: Store) -> list[str]:
@@ -145,25 +143,34 @@ class Trial(Cell):
         n_train = min(self.n_train, len(every_id))
         return np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
 
-    def _ranked(
-        self, model: Any, queries: pd.DataFrame, qrels: pd.DataFrame, store: Store
-    ) -> RunFile:
-        """Return the first passages of each query among the candidates and answers of all."""
-        query_ids = queries["query_id"]
+    def _gate_queries(self, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Draw N_GATE queries of the gate at most; return them and their judgements."""
+        test = splitting.read_test_set(self.split, store, self.gate)
+        drawn = np.random.default_rng(0).permutation(test.gate_ids)[:N_GATE]
+        queries = test.queries[test.queries["query_id"].isin(drawn)]
+        return queries, test.qrels[test.qrels["query_id"].isin(drawn)]
+
+    def _candidates(self, query_ids: pd.Series, qrels: pd.DataFrame, store: Store) -> np.ndarray:
+        """Return the rows of BM25's first passages of all queries, and of their answers."""
         rankings = [self.candidates.read(store, part).frame() for part in self.candidates.queries]
         ranking = pd.concat(rankings)
         is_candidate = ranking["query_id"].isin(query_ids) & (ranking["rank"] <= self.depth)
-        is_answer = qrels["query_id"].isin(query_ids) & (qrels["relevance"] >= 1)
+        candidates = ranking.loc[is_candidate, "doc_id"]
+        answers = qrels.loc[qrels["relevance"] >= 1, "doc_id"]
         passages = self.split.pool.source.open().passages
-        doc_ids = [*ranking.loc[is_candidate, "doc_id"], *qrels.loc[is_answer, "doc_id"]]
-        rows = np.unique(passages.rows(doc_ids))
-        rows = rows[rows >= 0]
-        open_block = model.open_queries(queries["text"].tolist())
-        scores = open_block(model.encode_block(passages.texts(rows)))(slice(None))
-        best = scores.topk(min(10, len(rows)), dim=1)
-        columns = best.indices.cpu().numpy()
-        values = best.values.float().cpu().numpy()
-        return RunFile.from_arrays(query_ids.tolist(), passages.doc_ids, rows[columns], values)
+        rows = np.unique(passages.rows([*candidates, *answers]))
+        return rows[rows >= 0]
+
+    def _ranked(self, model: Any, queries: pd.DataFrame, rows: np.ndarray) -> RunFile:
+        """Return the first passages of each query among the candidates of all queries."""
+        passages = self.split.pool.source.open().passages
+        score = model.open_queries(queries["text"].tolist())
+        scores = score(model.encode_block(passages.texts(rows)))(slice(None))
+        best = scores.topk(min(N_RANKED, len(rows)), dim=1)
+        best_rows = rows[best.indices.cpu().numpy()]
+        best_scores = best.values.float().cpu().numpy()
+        query_ids = queries["query_id"].tolist()
+        return RunFile.from_arrays(query_ids, passages.doc_ids, best_rows, best_scores)
 
     def title(self) -> str:
         """Return what a reader calls it."""
