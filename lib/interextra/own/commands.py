@@ -168,10 +168,13 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     """
     _choose_device(args.device)
     from interextra.own import probe as probing
+    from interextra.own import regimes as reporting
     from interextra.own import splitting
 
     out = Path(args.output_folder)
     options = vars(args)
+    reporting.refuse_measures(args.measures)
+    splitting.refuse_place(out)
     training = _own_training(store, args)
     prices = _print_prices(training, out, args)
     if args.check:
@@ -238,6 +241,7 @@ def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Price
 
     n_sets, n_seeds = len(training.set_names), len(training.seeds)
     print(f"{n_sets} training sets, {n_seeds} trainings of each", file=sys.stderr)
+    print(training.sentence(), file=sys.stderr)
     if training.recipe.needs() and not args.check:
         print(_cost(training.missing()), file=sys.stderr)
         return None

@@ -336,8 +336,8 @@ class OwnTraining:
         return self.store.missing([self.given, *self.trials, *self.planned_runs()])
 
     def sentence(self) -> str:
-        """Say how the models were fine-tuned, and why so."""
-        recipe = self.chosen()
+        """Say how the models are fine-tuned, and why so."""
+        recipe = self.recipe
         if not isinstance(recipe, Trained):
             return f"The recipe is {recipe.architecture}."
         n_pairs = self.n_pairs()
@@ -347,23 +347,27 @@ class OwnTraining:
         if recipe.drawn():
             negatives += f", {recipe.n_negatives} drawn"
         return (
-            f"Fine-tuned with a learning rate of {recipe.learning_rate:g}{self._how_chosen()}; "
-            f"about {steps:,} steps of {recipe.batch_size} pairs ({epochs:.2g} epochs); queries of "
-            f"at most {recipe.query_length} and passages of at most {recipe.passage_length} tokens"
+            f"Fine-tuned with a learning rate of {self._rate()}; about {steps:,} steps of "
+            f"{recipe.batch_size} pairs ({epochs:.2g} epochs); queries of at most "
+            f"{recipe.query_length} and passages of at most {recipe.passage_length} tokens"
             f"{self._how_long()}; {negatives}; temperature {recipe.temperature:g}."
         )
 
-    def _how_chosen(self) -> str:
-        """Say what each rate had, in brackets; nothing where there was no choice."""
+    def _rate(self) -> str:
+        """Say the learning rate, and what it is or will be chosen from."""
         if not self.trials:
-            return ""
+            return f"{self.recipe.learning_rate:g}"
+        rates = [f"{trial.recipe.learning_rate:g}" for trial in self.trials]
+        steps = self.trials[0].recipe.steps
+        if not self.is_chosen():
+            return f"the best of {', '.join(rates)} after {steps:,} steps"
         found = self._found()
-        means = zip(self.trials, found, strict=True)
-        each = [f"{mean[MEASURE]:.3f} with {trial.recipe.learning_rate:g}" for trial, mean in means]
-        n_queries, steps = found[0]["n_queries"], found[0]["steps"]
+        pairs = zip(rates, found, strict=True)
+        each = [f"{mean[MEASURE]:.3f} with {rate}" for rate, mean in pairs]
+        n_queries = found[0]["n_queries"]
         return (
-            f" (the best of three on {n_queries:,} queries of the lead after {steps:,} steps: "
-            f"{MEASURE} {', '.join(each)})"
+            f"{self.chosen().learning_rate:g} (the best of three on {n_queries:,} queries of the "
+            f"lead after {steps:,} steps: {MEASURE} {', '.join(each)})"
         )
 
     def _how_long(self) -> str:
