@@ -110,6 +110,7 @@ def test_the_best_rate_is_chosen_recorded_and_taken_up_again(store, monkeypatch,
     monkeypatch.setattr(fine_tuning, "RATES", (1e-6, 1, 1e-5))
     training = planned(store, size=100)
     assert not training.is_chosen()
+    assert "learning rate of the best of 6e-09, 0.006, 6e-08 after" in training.sentence()
     assert training.planned_runs()[0].model.recipe == training.recipe
     trained = []
 
