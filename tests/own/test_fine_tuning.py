@@ -110,7 +110,7 @@ def test_the_best_rate_is_chosen_recorded_and_taken_up_again(store, monkeypatch,
     monkeypatch.setattr(fine_tuning, "RATES", (1e-6, 1, 1e-5))
     training = planned(store, size=100)
     assert not training.is_chosen()
-    assert "learning rate of the best of 6e-09, 0.006, 6e-08 after" in training.sentence()
+    assert "Recipe: learning rate the best of 6e-09, 0.006, 6e-08 after" in training.sentence()
     assert training.planned_runs()[0].model.recipe == training.recipe
     trained = []
 
@@ -131,7 +131,7 @@ def test_the_best_rate_is_chosen_recorded_and_taken_up_again(store, monkeypatch,
     run = training(Path("extrapolation-100"), 7)
     assert run.model == model_of(chosen, run.model.train, 7)
     sentence = training.sentence()
-    assert f"learning rate of {chosen.learning_rate:g} (the best of three on 60 queries" in sentence
+    assert f"learning rate {chosen.learning_rate:g} (the best of three on 60 queries" in sentence
     assert all(f"{mean:.3f} with" in sentence for mean in means)
     note = json.loads(training.write(tmp_path).read_text())
     assert note["recipe"]["learning_rate"] == chosen.learning_rate and len(note["trials"]) == 3

@@ -251,9 +251,9 @@ def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsy
     runs = sorted(path.name for path in Path("runs").iterdir())
     assert runs == ["extrapolation-24.1.run", "interpolation-24.1.run"]
     queries = pd.read_csv("runs/interpolation-24.1.run", sep=" ", header=None)[0].nunique()
-    assert queries == 24 and "Fine-tuned with a" in Path("probe/regimes.html").read_text()
+    assert queries == 24 and "Recipe: learning rate" in Path("probe/regimes.html").read_text()
     recipe = json.loads(Path("probe/recipe.json").read_text())
-    assert told["sentences"][-1].startswith("Fine-tuned with a learning rate of")
+    assert told["sentences"][-1].startswith("Recipe: learning rate")
     assert recipe["steps"] == 12 and recipe["recipe"]["passage_length"] % 8 == 0
     stages = pd.read_csv("probe/cost.csv").set_index("stage")["seconds"]
     assert stages["in all"] > 0 and stages["taken"] > 0

@@ -336,10 +336,10 @@ class OwnTraining:
         return self.store.missing([self.given, *self.trials, *self.planned_runs()])
 
     def sentence(self) -> str:
-        """Say how the models are fine-tuned, and why so."""
+        """Say how the models are fine-tuned, and why."""
         recipe = self.recipe
         if not isinstance(recipe, Trained):
-            return f"The recipe is {recipe.architecture}."
+            return f"Recipe: {recipe.architecture}."
         n_pairs = self.n_pairs()
         steps = recipe.training_steps(n_pairs)
         epochs = steps * recipe.batch_size / max(n_pairs, 1)
@@ -347,7 +347,7 @@ class OwnTraining:
         if recipe.drawn():
             negatives += f", {recipe.n_negatives} drawn"
         return (
-            f"Fine-tuned with a learning rate of {self._rate()}; about {steps:,} steps of "
+            f"Recipe: learning rate {self._rate()}; about {steps:,} steps of "
             f"{recipe.batch_size} pairs ({epochs:.2g} epochs); queries of at most "
             f"{recipe.query_length} and passages of at most {recipe.passage_length} tokens"
             f"{self._how_long()}; {negatives}; temperature {recipe.temperature:g}."
