@@ -156,7 +156,7 @@ class Results:
         missing = [key for key in self.cells if not self.is_done(key)]
         since = {key: self._since(key) for key in missing}
         running = {key: begin for key, begin in since.items() if begin}
-        speed = self._estimated / self._took
+        speed = self._speed(running)
         estimated = sum(self._seconds[key] for key in missing)
         for key, begin in running.items():
             estimated -= self._seconds[key] * self._share_done(key, begin, speed)
@@ -170,6 +170,16 @@ class Results:
         for path in (self.store.root / "building" / key).glob(f"**/{NOTE}"):
             return Step.of(self.store.noted(path))
         return Step()
+
+    def _speed(self, running: dict[str, float]) -> float:
+        """Return the estimated seconds a second, of what is done and of trainings under way."""
+        took, estimated = self._took, self._estimated
+        for key, begin in running.items():
+            share = self.step(key).share
+            if share:
+                took += time.time() - begin
+                estimated += share * self._seconds[key]
+        return estimated / took
 
     def _share_done(self, key: str, begin: float, speed: float) -> float:
         """Return which share of a cell is done: by its steps, else by its price and the clock."""
