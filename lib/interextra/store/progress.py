@@ -167,8 +167,9 @@ class Results:
 
     def step(self, key: str) -> "Step":
         """Return how far the training of a cell is that is being built, by its NOTE."""
-        for path in (self.store.root / "building" / key).glob(f"**/{NOTE}"):
-            return Step.of(self.store.noted(path))
+        with suppress(OSError):  # the folder goes to its place just now
+            for path in (self.store.root / "building" / key).glob(f"**/{NOTE}"):
+                return Step.of(self.store.noted(path))
         return Step()
 
     def _speed(self, running: dict[str, float]) -> float:
