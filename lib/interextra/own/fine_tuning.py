@@ -31,6 +31,7 @@ RATES = (0.1, 1 / 3, 1)  # times that rate
 MEASURE = "RR@10"  # that the rates are compared by
 N_RANKED = 10  # passages that it looks at
 N_GATE = 200  # queries that they are compared on, at most
+LEAST_GATE = 20  # and at least
 DEPTHS = (5, 20)  # least and most passages of BM25 that are ranked for each of them
 LEAST_STEPS = 5  # of a short training: fewer tell nothing
 LEARNING = 3  # tokens that are read in the time in which a training learns from one
@@ -242,7 +243,9 @@ class OwnTraining:
         return round(self.set_size * is_positive.sum() / pool.size())
 
     def _planned_trials(self, recipe: Trained) -> list[Trial]:
-        """Plan a short training with each rate; none where they would be too short to tell."""
+        """Plan a short training with each rate; none where steps or queries are too few to tell."""
+        if self.n_gate() < LEAST_GATE:
+            return []
         steps = recipe.training_steps(self.n_pairs())
         depth, trial_steps = self._sizes_of_trial(recipe, steps)
         if depth < DEPTHS[0] or trial_steps < LEAST_STEPS:
