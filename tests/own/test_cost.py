@@ -148,9 +148,12 @@ def trained(steps, folder):
 
 
 def test_a_timed_training_ends_itself_after_a_warm_up_and_a_step(tmp_path):
-    with watch.clocked(time.perf_counter, 0.0) as clock:
+    with watch.clocked(itertools.count().__next__, 1) as clock:
         trained(9, tmp_path / "model")
-    assert len(clock.ends) == 2 and 0 < clock.step < clock.seconds
+    assert clock.ends == [1, 2] and (clock.step, clock.seconds) == (1, 2)
+    with watch.clocked(itertools.count(0, 5).__next__, 2) as clock:
+        trained(9, tmp_path / "model")
+    assert clock.ends == [5] and clock.step == 5  # a slow first step is enough
     with watch.clocked(time.perf_counter, 60.0) as clock:
         trained(4, tmp_path / "model")
     assert len(clock.ends) == 4

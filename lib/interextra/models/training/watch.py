@@ -28,7 +28,7 @@ class Clock:
         Tells the time in seconds.
     limit
         Seconds after the end of the first step, which is the warm-up, in which the training ends
-        itself after the next step.
+        itself after the next step. Where the first step took twice as long, it is the only one.
     """
 
     def __init__(self, now: Callable[[], float], limit: float) -> None:
@@ -39,12 +39,16 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether a second step has ended, and the time is up."""
-        return len(self.ends) > 1 and self.ends[-1] - self.ends[0] >= self.limit
+        """Whether the time is up."""
+        if len(self.ends) == 1:
+            return self.seconds >= 2 * self.limit
+        return self.ends[-1] - self.ends[0] >= self.limit
 
     @property
     def step(self) -> float:
-        """Seconds of a step, without the first one."""
+        """Seconds of a step, without the first one unless it is the only one."""
+        if len(self.ends) == 1:
+            return self.seconds
         return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
 
     @property
