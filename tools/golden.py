@@ -295,6 +295,7 @@ def of_short_training() -> Samples:
         split=split,
         gate="",
         candidates=run_before_training(RECIPES["BM25"], split, ""),
+        n_queries=4,
         depth=5,
         n_train=train.size() // 4,
         start=weights_digest(recipe),

@@ -88,7 +88,8 @@ def test_short_trainings_are_a_quarter_of_the_work_of_all_others_at_most(store, 
     every_training = training.n_trainings * work(steps, n_passages) + work(0, n_passages)
     tried = 0
     for trial in training.trials:
-        n_ranked = min(fine_tuning.N_GATE, training.n_gate()) * (trial.depth + 1)
+        n_ranked = trial.n_queries * (trial.depth + 1)
+        assert 20 <= trial.n_queries <= training.n_gate() and 5 <= trial.depth <= 20
         tried += work(trial.recipe.steps, min(n_ranked, n_passages))
     assert len(training.trials) == 3 and 0.1 * every_training < tried <= 0.25 * every_training
     rates = [trial.recipe.learning_rate for trial in training.trials]

@@ -31,7 +31,7 @@ from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import device, exact_search
 from interextra.own import distance
-from interextra.own.fine_tuning import N_GATE, OwnTraining, Trial
+from interextra.own.fine_tuning import OwnTraining, Trial
 from interextra.own.probe import DEPTH
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
@@ -307,7 +307,7 @@ class Prices:
         steps = recipe.training_steps(self.n_pairs)
         seconds = speed.prepared + steps * speed.step
         if isinstance(cell, Trial):
-            n_ranked = min(N_GATE * (cell.depth + 1), self.n_passages)
+            n_ranked = min(cell.n_queries * (cell.depth + 1), self.n_passages)
             return {TRIALS: seconds + speed.opened + n_ranked * speed.passage}
         return {TRAINING: seconds}
 

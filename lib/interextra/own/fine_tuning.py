@@ -117,6 +117,7 @@ class Trial(Cell):
     split: Split
     gate: str
     candidates: Run  # BM25's, of the queries to search
+    n_queries: int  # of the gate, at most
     depth: int  # passages of it that are ranked for each query
     n_train: int  # training queries
     start: str  # what the weights start from, by content
@@ -145,9 +146,9 @@ class Trial(Cell):
         return np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
 
     def _gate_queries(self, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Draw N_GATE queries of the gate at most; return them and their judgements."""
+        """Draw queries of the gate; return them and their judgements."""
         test = splitting.read_test_set(self.split, store, self.gate)
-        drawn = np.random.default_rng(0).permutation(test.gate_ids)[:N_GATE]
+        drawn = np.random.default_rng(0).permutation(test.gate_ids)[: self.n_queries]
         queries = test.queries[test.queries["query_id"].isin(drawn)]
         return queries, test.qrels[test.qrels["query_id"].isin(drawn)]
 
@@ -244,11 +245,9 @@ class OwnTraining:
 
     def _planned_trials(self, recipe: Trained) -> list[Trial]:
         """Plan a short training with each rate; none where steps or queries are too few to tell."""
-        if self.n_gate() < LEAST_GATE:
-            return []
         steps = recipe.training_steps(self.n_pairs())
-        depth, trial_steps = self._sizes_of_trial(recipe, steps)
-        if depth < DEPTHS[0] or trial_steps < LEAST_STEPS:
+        n_queries, depth, trial_steps = self._sizes_of_trial(recipe, steps)
+        if n_queries < LEAST_GATE or trial_steps < LEAST_STEPS:
             return []
         trials = []
         for times in RATES:
@@ -264,6 +263,7 @@ class OwnTraining:
                 split=self.split,
                 gate=self.gate,
                 candidates=self.lexical,
+                n_queries=n_queries,
                 depth=depth,
                 n_train=self.set_size,
                 start=weights_digest(tried),
@@ -271,8 +271,8 @@ class OwnTraining:
             trials.append(trial)
         return trials
 
-    def _sizes_of_trial(self, recipe: Trained, steps: int) -> tuple[int, int]:
-        """Return the passages a query and the steps of a trial, such that SHARE holds.
+    def _sizes_of_trial(self, recipe: Trained, steps: int) -> tuple[int, int, int]:
+        """Return the queries, the passages of each and the steps of a trial, so that SHARE holds.
 
         It is a count of tokens, not of seconds: the same on all machines.
         """
@@ -281,12 +281,12 @@ class OwnTraining:
         trainings = self.n_trainings * steps * learnt
         searches = (self.n_trainings + 1) * n_passages * recipe.passage_length
         budget = SHARE * (trainings + searches) / len(RATES)
-        n_queries = min(N_GATE, self.n_gate())
-        n_ranked = budget / 2 / recipe.passage_length
-        depth = min(int(n_ranked / n_queries) - 1, DEPTHS[1])  # and the answer
+        n_affordable = budget / 2 / recipe.passage_length
+        n_queries = min(N_GATE, self.n_gate(), int(n_affordable / (DEPTHS[0] + 1)))
+        depth = min(int(n_affordable / max(n_queries, 1)) - 1, DEPTHS[1])  # and the answer
         n_ranked = min(n_queries * (depth + 1), n_passages)
         left = budget - n_ranked * recipe.passage_length
-        return depth, min(int(left / learnt), steps)
+        return n_queries, depth, min(int(left / learnt), steps)
 
     def n_gate(self) -> int:
         """Return the queries of the gate."""
