@@ -36,7 +36,7 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures.indicators import Nearness
 from interextra.models.architectures import architectures
-from interextra.models.model import Model, Pretrained, trained_behind
+from interextra.models.model import Model, Pretrained, trained_behind, weights_digest
 from interextra.models.planning import model_of
 from interextra.models.recipe import Pretraining, Recipe, load_recipe
 from interextra.models.search.hybrid import Reranked
@@ -49,6 +49,9 @@ from interextra.models.search.vectors import (
 )
 from interextra.notebooks.n09_exposure import Spared
 from interextra.overlap.candidates import Candidates
+from interextra.own.cost import Measurement
+from interextra.own.fine_tuning import Trial
+from interextra.own.split_folder import run_before_training
 from interextra.site.notebook import Notebook
 from interextra.site.worlds import Worlds
 from interextra.splits.restrain import ReSTrain
@@ -60,7 +63,7 @@ from interextra.store.folders import NOTES
 from interextra.store.schedule import build_all
 from interextra.store.signatures import GOLDEN
 
-NEVER_SIGNED = (Notebook, Worlds)
+NEVER_SIGNED = (Notebook, Worlds, Measurement)
 SMALL = "mini:n_train=120,n_dev=30,seed=5"
 LARGER = "mini:n_train=400,n_dev=60"
 STEPS = 3  # of each training: enough for every line of it to count
@@ -281,9 +284,28 @@ def _of_fusion(train: Queries, test: Queries) -> Samples:
     }
 
 
+def of_short_training() -> Samples:
+    """Return a sample of a short training, by which a learning rate is chosen."""
+    train, test = queries_of(SMALL)
+    lsa = Vectors(encoder="lsa", train=train, test=(test,))
+    split = ReSTrain(vectors=lsa, sizes=(train.size() // 4,))
+    recipe = RECIPES["dense"]
+    trial = Trial(
+        recipe=recipe,
+        split=split,
+        gate="",
+        candidates=run_before_training(RECIPES["BM25"], split, ""),
+        n_queries=4,
+        depth=5,
+        n_train=train.size() // 4,
+        start=weights_digest(recipe),
+    )
+    return {"short training": trial}
+
+
 def samples_of_all(folder: Path) -> Samples:
     """Return all samples by name; files that some of them read are written to a folder."""
-    samples = of_pretraining() | of_search(SMALL, folder)
+    samples = of_pretraining() | of_search(SMALL, folder) | of_short_training()
     for spec, recipes in {SMALL: RECIPES, LARGER: ["BM25", "dense", "SPLADE"]}.items():
         of_spec = of_vectors_and_splits(spec, folder) | of_models(spec, recipes)
         for name, cell in of_spec.items():

@@ -368,11 +368,11 @@ def command_probe(args: argparse.Namespace) -> None:
     """Measure a retriever of one's own in both regimes."""
     store = _store()
 
-    def build(cells: list[Cell]) -> None:
+    def build(cells: list[Cell], price: Callable[[Cell], float]) -> None:
         """Compute cells; how far it is goes to stderr."""
         with (
             redirect_stdout(sys.stderr),
-            Progress(store, cells, Path(args.output_folder)) as progress,
+            Progress(store, cells, Path(args.output_folder), price) as progress,
         ):
             build_all(store, cells, watch=progress)
 

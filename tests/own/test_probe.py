@@ -13,6 +13,7 @@ from toy_topics import TOPICS
 
 import interextra as ix
 from interextra.cli import main
+from interextra.own import cost
 from interextra.own import probe as module
 from interextra.own.split_folder import SplitFolder
 from interextra.own.splitting import DEFAULTS, export, split_of
@@ -224,39 +225,38 @@ def test_passages_that_no_trec_file_can_name_are_found(spec):
 
 def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys, monkeypatch):
     monkeypatch.setattr(progress, "MINUTE", 0.0)  # a line at every look, none of them in the JSON
+    monkeypatch.setattr(cost, "BUDGET", 0.2)
     # each worker imports torch
     monkeypatch.setattr("interextra.store.schedule.n_workers", lambda n_cells: 1)
     asked = [
         "probe",
         "-m",
         "tiny-base",
-        "--recipe",
-        "mini-dense{steps: 2}",
+        "--epochs",
+        "2",
         "--collection",
         spec,
         "--size",
-        "0.25",
+        "0.5",
     ]
     asked += ["--seeds", "1", "--batch-size", "4", "--measures", "RR@10", "--n-boot", "400"]
-    assert main([*asked, "--check"]) == 0
-    out, cost = capsys.readouterr()
-    assert (
-        "It ranks 10 passages for 10 queries" in out
-        and "2 training sets, 1 trainings of each" in cost
-    )
-    assert not Path("probe").exists()
     assert main([*asked, "--json", "--prediction-folder", "runs"]) == 0
-    out, cost = capsys.readouterr()
+    out, error = capsys.readouterr()
     told = json.loads(out)
     assert {row["claim"] for row in told["claims"]} == {
         "loss",
         "lead",
-    } and "with 80 % power" in cost
-    assert "results done" in cost
+    } and "with 80 % power" in error
+    assert "% done" in error and "in all" in error and "Promised" in error
     runs = sorted(path.name for path in Path("runs").iterdir())
-    assert runs == ["extrapolation-12.1.run", "interpolation-12.1.run"]
-    queries = pd.read_csv("runs/interpolation-12.1.run", sep=" ", header=None)[0].nunique()
-    assert queries == 24 and Path("probe/regimes.html").is_file()
+    assert runs == ["extrapolation-24.1.run", "interpolation-24.1.run"]
+    queries = pd.read_csv("runs/interpolation-24.1.run", sep=" ", header=None)[0].nunique()
+    assert queries == 24 and "Recipe: learning rate" in Path("probe/regimes.html").read_text()
+    recipe = json.loads(Path("probe/recipe.json").read_text())
+    assert told["sentences"][-1].startswith("Recipe: learning rate")
+    assert recipe["steps"] == 12 and recipe["recipe"]["passage_length"] % 8 == 0
+    stages = pd.read_csv("probe/cost.csv").set_index("stage")["seconds"]
+    assert stages["in all"] > 0 and stages["taken"] > 0
     assert (
         main([*asked, "-m", "no/such/folder"]) == 2 and "no such folder" in capsys.readouterr().err
     )

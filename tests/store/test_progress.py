@@ -23,7 +23,7 @@ from interextra.site.notebook import publish
 from interextra.store import progress
 from interextra.store.files import SEAL, seal_problem, write_json
 from interextra.store.folders import Store
-from interextra.store.progress import LOG, PRIOR, Progress, Results
+from interextra.store.progress import LOG, NOTE, PRIOR, Progress, Results
 from interextra.store.schedule import Job, build_all, n_workers
 
 ONE, TWO = Toy(n=1), Toy(n=2)
@@ -80,7 +80,7 @@ def test_what_is_missing_and_what_it_needs_counts_and_shares_the_workers(store):
     store.build(ONE)
     state = Results(store, [LAST]).state()
     left = sum(cell.seconds() for cell in (TWO, LAST)) / n_workers(2)
-    assert state == (3, 1, {}, left) and str(state).startswith(
+    assert state[:4] == (3, 1, {}, left) and str(state).startswith(
         "1 of 3 results done, none being computed, about "
     )
     store.build(LAST)
@@ -107,6 +107,33 @@ def test_what_is_being_computed_and_since_when_without_what_a_killed_process_lef
     )
     lock.close()
     assert Results(store, [LAST, Page()]).state().running == {}
+
+
+def test_steps_of_a_training_count_as_a_share_of_its_price(store, building):
+    """Two results of 600 s by their price, one a quarter through in a minute, the other not begun:
+    150 s are done in 60.
+    """
+    pages = [Page(), Page(n=4)]
+    building(pages[0])
+    note = {"step": 5, "steps": 20, "loss": [0.25]}
+    write_json(store.root / "building" / pages[0].key / "weights.tmp1" / NOTE, note)
+    results = Results(store, pages, lambda cell: 600.0)
+    state = results.state()
+    assert state.share == pytest.approx(150 / 1200)
+    speed = (PRIOR + 150) / (PRIOR + 60)
+    assert state.seconds_left == pytest.approx(1050 / speed / n_workers(2), rel=0.1)
+    assert state.by_work().startswith("12 % done, 1 being computed, about ")
+    assert str(results.step(pages[0].key)) == ", step 5 of 20, loss 0.250"
+    assert str(results.step(pages[1].key)) == ""
+
+
+def test_what_has_no_steps_counts_by_the_clock_and_is_never_done_by_it(store, building):
+    building(Page())  # since 60 s
+    left = {
+        price: Results(store, [Page()], lambda cell, price=price: price).state().seconds_left
+        for price in (600.0, 10.0)
+    }
+    assert left[600.0] == pytest.approx(540, abs=5) and left[10.0] == pytest.approx(1.0)
 
 
 def test_speed_of_this_machine_scales_what_is_left(store):

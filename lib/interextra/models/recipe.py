@@ -289,7 +289,7 @@ class Trained(Recipe):
 
     def train_seconds(self, n_train: int, n_passages: int) -> float:
         """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
-        tokens = self.training_steps(n_train) * self._step_tokens()
+        tokens = self.training_steps(n_train) * self.step_tokens()
         read_only_tokens = 0  # which training reads without learning from it
         if self.teacher:
             read_only_tokens += tokens  # the teacher's share of each batch
@@ -302,7 +302,7 @@ class Trained(Recipe):
         """Estimate the seconds of one core in which a search reads texts."""
         return self._search_tokens(n_passages, n_queries) / self.size.encode_tokens
 
-    def _step_tokens(self) -> int:
+    def step_tokens(self) -> int:
         """Return the tokens that a training step reads."""
         pair_tokens = self.batch_size * (self.query_length + self.passage_length)
         return pair_tokens + self.drawn() * self.passage_length

@@ -18,6 +18,8 @@ from interextra.store.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
+    from interextra.own.cost import Prices
+    from interextra.own.fine_tuning import OwnTraining
     from interextra.own.regimes import Report
     from interextra.own.split_folder import SplitFolder
 
@@ -28,10 +30,12 @@ SCHEMAS = {
     "evaluate": 1,
     "finished": 1,
     "plan": 1,
+    "prices": 1,
     "regimes": 1,
     "split": 1,
     "status": 1,
 }
+LENGTHS = ("query_length", "passage_length")
 REPORTED = [
     "queries",
     "measure",
@@ -192,11 +196,59 @@ def finished(args: Namespace) -> None:
         _print_lines([*found.sentences, "", comparing.printed(found)], found.files)
 
 
-def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
-    """Train on each set of a split and print the report; `build` computes several results."""
+def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
+    """Measure this machine, print what it costs, train on each set of a split, and report.
+
+    `build` computes several cells side by side; its second argument prices a cell.
+    """
     _choose_device(args.device)
     from interextra.own import probe as probing
+    from interextra.own import regimes as reporting
     from interextra.own import splitting
+
+    out = Path(args.output_folder)
+    options = vars(args)
+    reporting.refuse_measures(args.measures)
+    splitting.refuse_place(out)
+    training = _own_training(store, args)
+    prices = _print_prices(training, out, args)
+    if args.check:
+        return
+
+    def compute(cell: Cell) -> None:
+        """Compute a result, and those that go side by side with it."""
+        together = training.together(cell)
+        if together:
+            build(together, prices.of if prices else Cell.seconds)
+        else:
+            store.build(cell)
+
+    report = probing.probe(
+        training,
+        args.collection,
+        args.protocol,
+        seeds=args.seeds,
+        measures=args.measures,
+        out=out,
+        predictions=args.prediction_folder,
+        store=store,
+        compute=compute,
+        margin=args.margin,
+        n_boot=args.n_boot,
+        given=training.given,
+        **{name: options[name] for name in splitting.DEFAULTS if name in options},
+    )
+    files = [training.write(out)]
+    if prices:
+        files.append(prices.write(out))
+    _print_report(report._replace(files=[*report.files, *files]), args.json)
+
+
+def _own_training(store: Store, args: Namespace) -> "OwnTraining":
+    """Plan our own training; lengths and rate come from the collection unless they are given."""
+    from interextra.models.recipe import Trained, changed
+    from interextra.own import fine_tuning, splitting
+    from interextra.own import probe as probing
 
     options = vars(args)
     recipe = probing.recipe_of(
@@ -207,43 +259,36 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         splitting.refuse_place(Path(place))
     divided = splitting.prepared(divided, store, options)
     gate = splitting.gate_of(options, divided.pool.source)
-    train = probing.trainer(recipe, divided, gate)
-    set_names = splitting.sets_of(divided)
-    runs: list[Cell] = []
-    for name in set_names:
-        runs += [train(Path(name), seed) for seed in args.seeds]
-    given = probing.untrained(recipe, divided, gate)
-    runs.append(given)
-    trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
-    cost = _cost(store.missing(runs))
-    print(f"{trainings}; {cost}", file=sys.stderr)
-    if args.check:
-        print(probing.check(recipe, divided))
-        return
+    given = {name: options[name] for name in ("learning_rate", *LENGTHS) if options[name]}
+    if args.epochs:
+        recipe = changed(recipe, epochs=args.epochs, steps=None)
+    if args.recipe or not isinstance(recipe, Trained):
+        recipe = changed(recipe, **given)
+        return fine_tuning.OwnTraining(recipe, divided, gate, args.seeds, store)
+    recipe, lengths = fine_tuning.fitted(recipe, divided.pool, **given)
+    is_rate_given = "learning_rate" in given
+    return fine_tuning.OwnTraining(recipe, divided, gate, args.seeds, store, lengths, is_rate_given)
 
-    def compute(cell: Cell) -> None:
-        """Compute a result; the trainings side by side."""
-        if cell in runs:
-            build(runs)
-        else:
-            store.build(cell)
 
-    report = probing.probe(
-        train,
-        args.collection,
-        args.protocol,
-        seeds=args.seeds,
-        measures=args.measures,
-        out=args.output_folder,
-        predictions=args.prediction_folder,
-        store=store,
-        compute=compute,
-        margin=args.margin,
-        n_boot=args.n_boot,
-        given=given,
-        **{name: options[name] for name in splitting.DEFAULTS if name in options},
-    )
-    _print_report(report, args.json)
+def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Prices | None":
+    """Measure this machine, and print what each stage costs; of `--check` that is the result.
+
+    Of a recipe that trains other models first, which is not measured, an estimate is printed: None.
+    """
+    from interextra.own import cost
+
+    n_sets, n_seeds = len(training.set_names), len(training.seeds)
+    print(f"{n_sets} training sets, {n_seeds} trainings of each", file=sys.stderr)
+    print(training.sentence(), file=sys.stderr)
+    if training.recipe.needs() and not args.check:
+        print(_cost(training.missing()), file=sys.stderr)
+        return None
+    prices = cost.Prices(cost.measure(training), training, out)
+    if args.check and args.json:
+        print_json("prices", prices.described())
+    else:
+        print(prices, file=sys.stdout if args.check else sys.stderr)
+    return prices
 
 
 def _cost(cells: Sequence[Cell]) -> str:
@@ -257,12 +302,27 @@ def _cost(cells: Sequence[Cell]) -> str:
 
 
 def _choose_device(device: str) -> None:
-    """Hide the GPUs that are not asked for, which must be done before torch is loaded."""
+    """Hide the GPUs that are not asked for, which must be done before torch is loaded.
+
+    InputError for one that is not there.
+    """
     if not re.fullmatch(r"|cpu|cuda(:\d+)?", device):
         raise InputError(f"--device {device}: write cpu, cuda or cuda:NUMBER")
-    if device not in ("", "cuda"):
-        number = "" if device == "cpu" else device.removeprefix("cuda:")
-        os.environ["CUDA_VISIBLE_DEVICES"] = number
+    if device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if not device.startswith("cuda"):
+        return
+    import torch
+
+    n_gpus = torch.cuda.device_count()
+    known = [f"cuda:{number}" for number in range(n_gpus)]
+    if device not in known and not (known and device == "cuda"):
+        devices = ", ".join(["cpu", *known])
+        raise InputError(f"--device {device}: there is no such device here, only {devices}")
+    if device in known:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        names = visible.split(",") if visible else list(map(str, range(n_gpus)))
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[known.index(device)]
 
 
 def _print_report(report: "Report", as_json: bool) -> None:

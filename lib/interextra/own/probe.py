@@ -5,7 +5,6 @@ What its models say of both regimes is reported.
 
 import itertools
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,10 +17,8 @@ import pyarrow.compute as pc
 from interextra.data.queries import Part
 from interextra.data.runs import COLUMNS, RunFile
 from interextra.models.architectures.dense import inner_products
-from interextra.models.model import fit, load_model
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed, load_recipe
-from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
 from interextra.own import distance, regimes, splitting
@@ -37,7 +34,6 @@ from interextra.store import Cell, InputError, Store, offenders
 DEPTH = 1000  # passages in a run
 RERANKED = 100  # passages of BM25 that a `predict` orders
 BLOCK = 8192  # passages encoded at once
-N_CHECKED = 10  # queries and passages of `check`
 CAN = (
     "encode_query and encode_document, encode(list[str]), predict(pairs), "
     "or search({query_id: text})"
@@ -66,8 +62,9 @@ def probe(
     Parameters
     ----------
     train : callable
-        f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and
-        exposed.txt, what to exclude from negatives; beside it lie the data sets `queries` and
+        f(folder, seed) → a model or a run. What its method `sentence` returns at the end, if it has
+        one, is the last line of the report. The folder holds the training set as `ids` and `st`,
+        and exposed.txt, what to exclude from negatives; beside it lie the data sets `queries` and
         `corpus` (see `formats`). A model can one of `CAN`; a run: a cell to compute, `RunFile`,
         file, frame (qid, docno, score), {query_id: {doc_id: score}}.
     collection : str
@@ -126,6 +123,8 @@ def probe(
     report = regimes.report(
         folder, joined, baseline, nearest, margin, options["seed"], n_boot, before
     )
+    if hasattr(train, "sentence"):
+        report = report._replace(sentences=[*report.sentences, train.sentence()])
     return regimes.write(out, report)
 
 
@@ -369,33 +368,3 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
 def untrained(recipe: Recipe, split: Split, gate: str) -> Run:
     """Return the run of the model that our own training starts from."""
     return run_before_training(changed(recipe, steps=0, epochs=None), split, gate)
-
-
-def check(recipe: Recipe, split: Split) -> str:
-    """Train one step on ten queries and, of an encoder, rank ten passages.
-
-    What is wrong is said before it costs.
-    """
-    first_stages = recipe.needs()
-    if first_stages:
-        raise InputError(
-            f"--check: this recipe trains other models first ({', '.join(first_stages)}), "
-            "which --check does not; run without it"
-        )
-    pool = split.pool
-    data = pool.source.open()
-    one_step = changed(recipe, steps=1, epochs=None)
-    queries = pool.frame().head(N_CHECKED)
-    query_ids = queries["query_id"].tolist()
-    with tempfile.TemporaryDirectory() as folder:
-        log = fit(one_step, data, query_ids, pool.split, 1, folder)
-        model = load_model(folder)
-        _, loss = log["loss"][0]
-        message = f"A training step on ten queries has the loss {loss:.3f}."
-        if not isinstance(model, Encoder):
-            return message
-        score = model.open_queries(queries["text"].tolist())
-        texts = data.passages.texts(slice(N_CHECKED))
-        score_rows = score(model.encode_block(texts))
-        n_queries, n_passages = score_rows(slice(None)).shape
-    return f"{message} It ranks {n_passages} passages for {n_queries} queries."

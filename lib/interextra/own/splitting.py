@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -341,7 +341,7 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
-    test = _read_test_set(split, store, gate, trained)
+    test = read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
     n_test, n_gate = len(compared.test), len(test.gate_ids)
     few.refuse_too_few(training_ids, n_test, n_gate)
@@ -422,7 +422,7 @@ def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
     return {name: sets[name] for name in names}
 
 
-def _read_test_set(split: Split, store: Store, gate: str, trained: set[str]) -> _TestSet:
+def read_test_set(split: Split, store: Store, gate: str, trained: Collection[str] = ()) -> _TestSet:
     """Read the queries to search and choose those of the gate.
 
     None may be in `trained`, the query_ids of all training sets.
@@ -452,7 +452,7 @@ def _gate_ids(queries: pd.DataFrame, split: Split, gate: str) -> list[str]:
 
 
 def _refuse_unmeasurable(
-    test_ids: pd.Series, qrels: pd.DataFrame, trained: set[str], spec: str
+    test_ids: pd.Series, qrels: pd.DataFrame, trained: Collection[str], spec: str
 ) -> None:
     """Refuse a query to search that also trains or stands in two splits, and no answers at all."""
     wrong = test_ids[test_ids.isin(trained) | test_ids.duplicated()].tolist()

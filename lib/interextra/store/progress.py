@@ -4,10 +4,10 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from interextra.store.cells import Cell
 from interextra.store.folders import Store
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 LOG = "run.log"  # under outputs/<name>/
 COLUMNS = ("finished", "seconds", "worker", "key", "what")  # of the log
+NOTE = "step.json"  # below the folder of a result that is being built: step, steps, loss
 MINUTE = 60.0  # seconds between two lines
+NEARLY_DONE = 0.9  # share that a result without steps can have by the clock alone
 LONGEST = 1e9  # seconds that a result can have taken: a record with more is damaged
 # seconds that count as computed just as estimated, so that the first small results set no speed
 PRIOR = 10.0
@@ -43,31 +45,79 @@ def lasting(seconds: float) -> str:
 class State(NamedTuple):
     """How many results there are and are done, and what is being computed.
 
-    `running`: key → since when; `seconds_left`: an estimate.
+    `running`: key → since when; `seconds_left`: an estimate; `share`: of the work, as it is priced,
+    with the steps of trainings that are under way.
     """
 
     results: int
     done: int
     running: dict[str, float]
     seconds_left: float
+    share: float = 0.0
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        done = f"{self.done:,} of {self.results:,} results done"
+        return f"{self.done:,} of {self.results:,} results done, {self._running_and_left()}"
+
+    def by_work(self) -> str:
+        """Say it by the share of the work, where results differ much in what they cost."""
+        return f"{100 * self.share:.0f} % done, {self._running_and_left()}"
+
+    def _running_and_left(self) -> str:
+        """Say how many results are being computed, and how long the others will take."""
         n_running = len(self.running) or "none"
         left = "nothing left"
         if self.done < self.results:
             left = f"about {lasting(self.seconds_left)} left"
-        return f"{done}, {n_running} being computed, {left}"
+        return f"{n_running} being computed, {left}"
+
+
+class Step(NamedTuple):
+    """How far a training is: a step, of so many steps, and the loss that was noted last, if any."""
+
+    step: int = 0
+    steps: int = 1
+    loss: float | None = None
+
+    @classmethod
+    def of(cls, note: dict[str, Any]) -> "Step":
+        """Read a NOTE, which another process may just be writing or removing."""
+        if not note:
+            return cls()
+        losses = note["loss"]
+        return cls(note["step"], note["steps"], losses[0] if losses else None)
+
+    @property
+    def share(self) -> float:
+        """Which share of the steps is done."""
+        return self.step / self.steps
+
+    def __str__(self) -> str:
+        """Say it, after a comma; nothing before the first note."""
+        if not self.step:
+            return ""
+        loss = f", loss {self.loss:.3f}" if self.loss is not None else ""
+        return f", step {self.step:,} of {self.steps:,}{loss}"
 
 
 class Results:
     """Some cells and what those that are missing need, as the store has them.
 
     No checksum is read.
+
+    Parameters
+    ----------
+    store
+        Where cells are kept.
+    cells
+        What is asked for.
+    price
+        Returns the estimated seconds of a cell.
     """
 
-    def __init__(self, store: Store, cells: Iterable[Cell]):
+    def __init__(
+        self, store: Store, cells: Iterable[Cell], price: Callable[[Cell], float] = Cell.seconds
+    ):
         self.store = store
         self.cells: dict[str, Cell] = {}
         self._done: set[str] = set()
@@ -78,7 +128,7 @@ class Results:
                 self.cells[cell.key] = cell
                 if not self.is_done(cell.key):
                     todo += cell.needs()
-        self._seconds = {key: cell.seconds() for key, cell in self.cells.items()}
+        self._seconds = {key: price(cell) for key, cell in self.cells.items()}
         self._took = self._estimated = PRIOR
 
     def is_done(self, key: str) -> bool:
@@ -106,11 +156,39 @@ class Results:
         missing = [key for key in self.cells if not self.is_done(key)]
         since = {key: self._since(key) for key in missing}
         running = {key: begin for key, begin in since.items() if begin}
+        speed = self._speed(running)
         estimated = sum(self._seconds[key] for key in missing)
-        speed = self._estimated / self._took
+        for key, begin in running.items():
+            estimated -= self._seconds[key] * self._share_done(key, begin, speed)
         seconds_left = estimated / speed / n_workers(len(missing) or 1)
         n_results = len(self.cells)
-        return State(n_results, n_results - len(missing), running, seconds_left)
+        share = 1 - estimated / (sum(self._seconds.values()) or 1.0)
+        return State(n_results, n_results - len(missing), running, seconds_left, share)
+
+    def step(self, key: str) -> "Step":
+        """Return how far the training of a cell is that is being built, by its NOTE."""
+        with suppress(OSError):  # the folder goes to its place just now
+            for path in (self.store.root / "building" / key).glob(f"**/{NOTE}"):
+                return Step.of(self.store.noted(path))
+        return Step()
+
+    def _speed(self, running: dict[str, float]) -> float:
+        """Return the estimated seconds a second, of what is done and of trainings under way."""
+        took, estimated = self._took, self._estimated
+        for key, begin in running.items():
+            share = self.step(key).share
+            if share:
+                took += time.time() - begin
+                estimated += share * self._seconds[key]
+        return estimated / took
+
+    def _share_done(self, key: str, begin: float, speed: float) -> float:
+        """Return which share of a cell is done: by its steps, else by its price and the clock."""
+        step = self.step(key)
+        if step.step or not self._seconds[key]:
+            return step.share
+        estimated_so_far = speed * (time.time() - begin)
+        return min(estimated_so_far / self._seconds[key], NEARLY_DONE)
 
     def _since(self, key: str) -> float | None:
         """Return when the building of a cell began.
@@ -138,11 +216,21 @@ class Progress(ExitStack):
         What is asked for.
     folder
         Of the run, under outputs/.
+    price
+        Returns the seconds of a cell on this machine, by which it is said how far they are; without
+        it the results are counted.
     """
 
-    def __init__(self, store: Store, cells: Sequence[Cell], folder: Path):
+    def __init__(
+        self,
+        store: Store,
+        cells: Sequence[Cell],
+        folder: Path,
+        price: Callable[[Cell], float] | None = None,
+    ):
         super().__init__()
-        self.results = Results(store, cells)
+        self.results = Results(store, cells, price or Cell.seconds)
+        self.formatted = State.by_work if price else State.__str__
         self.folder = folder
         self.live: Live | None = None
         self.shown = time.time()
@@ -169,8 +257,8 @@ class Progress(ExitStack):
             jobs = []
             for job in running:
                 so_far = lasting(self.shown - job.since)
-                jobs.append(f"{job.cell.title()} ({so_far})")
-            line = f"{self.results.state()}: {', '.join(jobs)}"
+                jobs.append(f"{job.cell.title()} ({so_far}{self.results.step(job.cell.key)})")
+            line = f"{self.formatted(self.results.state())}: {', '.join(jobs)}"
             print(line.rstrip(": "), flush=True)
 
     def _log(self, ended: Job) -> None:
@@ -196,12 +284,13 @@ class Progress(ExitStack):
 
         state = self.results.state()
         overview = Table.grid(padding=(0, 2))
-        bar = ProgressBar(state.results, state.done, width=30)
-        overview.add_row(bar, Text(str(state)))
+        bar = ProgressBar(1.0, state.share, width=30)
+        overview.add_row(bar, Text(self.formatted(state)))
         lines: list[RenderableType] = [overview]
         for job in sorted(running, key=lambda job: job.worker):
             so_far = lasting(time.time() - job.since)
-            line = f"worker {job.worker}  {so_far:>6}  {job.cell.title()}"
+            step = self.results.step(job.cell.key)
+            line = f"worker {job.worker}  {so_far:>6}  {job.cell.title()}{step}"
             lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
         n_pages = len(list(self.folder.glob("[0-9][0-9]_*.html")))
         index = self.folder / "index.html"

@@ -52,7 +52,8 @@ class Options(Trained, bm25.Options):
         """Return how many (query, passage) scores the loss sees in `steps` training steps."""
         return steps * (self.batch_size + self.drawn())
 
-    def _step_tokens(self) -> int:
+    def step_tokens(self) -> int:
+        """Return the tokens that a training step reads: pairs of query and passage."""
         return (self.batch_size + self.drawn()) * self.longest
 
     def _search_tokens(self, n_passages: int, n_queries: int) -> int:

@@ -34,6 +34,7 @@ from interextra.models.training.pairs import (
 )
 from interextra.models.training.reproducible import reproducible
 from interextra.models.training.tokens import Tokens
+from interextra.models.training.watch import Watch
 from interextra.store.errors import InputError
 
 Batch = dict[str, Any]  # tensors by name, as the library's trainer takes them
@@ -434,6 +435,7 @@ def train(
         data_collator=collator,
     )
     trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Watch(out_dir))
     if arguments.max_steps:
         trainer.train()
     _save(model, out_dir)
