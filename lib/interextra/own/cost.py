@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.queries import Queries
 from interextra.models.architectures.reranker import Reranker
+from interextra.models.encoders import MiniLM, default_encoder
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import INDEXED_PER_SECOND, SIZES, Recipe, Trained, changed
 from interextra.models.retriever import Encoder
@@ -385,7 +385,7 @@ class Prices:
         """Return the tokens that MiniLM reads where it says how far the sets lie apart."""
         texts = self.training.split.pool.frame()["text"]
         n_queries = len(texts) + distance.N_TESTED
-        if find_spec(distance.MINILM_PACKAGE) is None or n_queries > distance.N_ENCODED:
+        if default_encoder() != MiniLM.FORM or n_queries > distance.N_ENCODED:
             return 0.0
         return n_queries * (texts.str.len().mean() / CHARACTERS + SPECIAL_TOKENS)
 

@@ -219,7 +219,7 @@ class SplitResult(Result):
         return self.folder.split.pool.source.spec
 
     def to_frame(self) -> pd.DataFrame:
-        """Return how near each set lies to the test queries, see `distance.distances`."""
+        """Return how near each set lies to the test queries, see `distance.measure`."""
         return self.folder.distances.copy()
 
     def plot(self) -> "Drawing":
