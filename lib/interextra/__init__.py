@@ -25,6 +25,7 @@ FRONT = {
     "Searched": "models.search.run:Searched",
     "across": "stats.effects:across",
     "answer": "site.answers:answer",
+    "curve": "own.curve:curve",
     "effects": "stats.effects:effects",
     "figures": "figures",
     "fit": "models.model:fit",

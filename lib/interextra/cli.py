@@ -360,16 +360,24 @@ def command_class(args: argparse.Namespace) -> None:
 def command_probe(args: argparse.Namespace) -> None:
     """Measure a retriever of one's own in both regimes."""
     store = _store()
+    own.probe(store, args, _building(store, Path(args.output_folder)))
+
+
+def command_curve(args: argparse.Namespace) -> None:
+    """Report learning curves of a retriever of one's own."""
+    store = _store()
+    own.curve(store, args, _building(store, Path(args.out)))
+
+
+def _building(store: Store, folder: Path) -> Callable[[list[Cell]], None]:
+    """Return what computes cells, and says on stderr how far it is."""
 
     def build(cells: list[Cell]) -> None:
         """Compute cells; how far it is goes to stderr."""
-        with (
-            redirect_stdout(sys.stderr),
-            Progress(store, cells, Path(args.output_folder)) as progress,
-        ):
+        with redirect_stdout(sys.stderr), Progress(store, cells, folder) as progress:
             build_all(store, cells, watch=progress)
 
-    own.probe(store, args, build)
+    return build
 
 
 def command_split(args: argparse.Namespace) -> None:
@@ -396,6 +404,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "split": command_split,
     "regimes": command_regimes,
     "probe": command_probe,
+    "curve": command_curve,
 }
 
 

@@ -1,4 +1,4 @@
-"""The commands `audit`, `split`, `regimes`, `probe`, see notebook 12.
+"""The commands `audit`, `split`, `regimes`, `probe`, `curve`, see notebook 12.
 
 What they need is loaded when they run.
 """
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from interextra.data.runs import RunFile
+    from interextra.own.curve import Curve
+    from interextra.own.merge import Merge
     from interextra.own.regimes import Report
     from interextra.own.seen import Given
     from interextra.own.split_folder import SplitFolder
@@ -177,6 +179,12 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         runs += [train(Path(name), seed) for seed in args.seeds]
     given = probing.untrained(recipe, divided, gate)
     runs.append(given)
+    merges = None
+    if args.merge:
+        from interextra.own import merge as merging
+
+        merges = merging.design(recipe, divided, gate, args.seeds, given)
+        runs = list(dict.fromkeys([*runs, *merges["run"]]))
     trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
     cost = _cost(store.missing(runs))
     print(f"{trainings}; {cost}", file=sys.stderr)
@@ -206,7 +214,123 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         given=given,
         **{name: options[name] for name in splitting.DEFAULTS if name in options},
     )
-    _print_report(report, args.json)
+    merge = None
+    if merges is not None:
+        merge = _merge(merges, store, args)
+    _print_report(report, args.json, merge)
+
+
+def _merge(merges: "pd.DataFrame", store: Store, args: Namespace) -> "Merge":
+    """Judge the weights between the model as given and the fine-tuned ones, which are computed."""
+    from interextra.own import merge as merging
+    from interextra.own.split_folder import SplitFolder
+
+    out = Path(args.output_folder)
+    folder = SplitFolder.open(out / "split", args.attribute)
+    values = merging.values_of_design(merges, folder, store, args.measures)
+    found = merging.report(values, folder.gate_ids, args.margin, args.seed, args.n_boot)
+    return merging.write(out, found)
+
+
+def curve(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
+    """Report two learning curves, of a model to train or of runs; `build` computes results."""
+    if bool(args.model) == bool(args.runs):
+        raise InputError("curve: give either --model and --collection, or --split and --runs")
+    found = _curve_of_model(store, args, build) if args.model else _curve_of_runs(store, args)
+    if args.json:
+        told = {
+            "curve": _records(found.points),
+            "systems": _records(found.systems),
+            "sentences": found.sentences,
+        }
+        _print_json(told, found.files)
+    else:
+        table = found.points.drop(columns=["n_trainings", "over"])
+        text = table.to_string(index=False, float_format="%.3f", na_rep="")
+        systems = found.systems.to_string(index=False, float_format="%.3f")
+        _print_lines([*found.sentences, "", text, "", systems], found.files)
+
+
+def _curve_of_model(
+    store: Store, args: Namespace, build: Callable[[list[Cell]], object]
+) -> "Curve":
+    """Train on nested parts of each set of a split, and report."""
+    require("curve --model", "torch", "sentence_transformers", "pyserini")
+    if not args.collection:
+        raise InputError("curve --model: name the collection, --collection SPEC")
+    _choose_device(args.device)
+    from interextra.own import curve as curves
+    from interextra.own import nested as nesting
+    from interextra.own import probe as probing
+    from interextra.own import splitting
+
+    options = vars(args)
+    recipe = probing.recipe_of(
+        args.model, args.model_revision, args.recipe, args.batch_size, args.spare
+    )
+    divided = splitting.split_of(args.protocol, args.collection, options)
+    gate = splitting.gate_of(options, divided.pool.source)
+    store.build(divided)
+    nested = nesting.nested_sets(divided, store, list(filter(None, args.sizes)))
+    planned = nesting.design(recipe, nested, gate, args.seeds)
+    given = probing.untrained(recipe, divided, gate)
+    runs = [*planned["run"], given]
+    sizes = ", ".join(map(str, nested.sizes))
+    print(f"sets of {sizes} training queries; {_cost(store.missing(runs))}", file=sys.stderr)
+
+    def compute(cell: Cell) -> None:
+        """Compute a result; the trainings side by side."""
+        if cell in runs:
+            build(runs)
+        else:
+            store.build(cell)
+
+    split_options = {name: options[name] for name in splitting.DEFAULTS if name in options}
+    return curves.curve(
+        nesting.trainer(planned),
+        args.collection,
+        args.protocol,
+        sizes=nested.sizes,
+        seeds=args.seeds,
+        measures=args.measures,
+        out=args.out,
+        store=store,
+        compute=compute,
+        margin=args.margin,
+        n_boot=args.n_boot,
+        given=given,
+        **(split_options | {"format": ()}),
+    )
+
+
+def _curve_of_runs(store: Store, args: Namespace) -> "Curve":
+    """Report runs of models that others trained on nested sets of a split."""
+    from interextra.own import curve as curves
+    from interextra.own import regimes as reporting
+    from interextra.own.split_folder import SplitFolder
+    from interextra.own.splitting import refuse_place
+    from interextra.own.values import values_of_run
+
+    out = Path(args.out)
+    refuse_place(out)
+    reporting.refuse_measures(args.measures)
+    if not args.split:
+        raise InputError("curve --runs: name the folder of the split, --split FOLDER")
+    folder = SplitFolder.open(Path(args.split), args.attribute)
+    if not args.baseline:
+        require("curve --runs without --baseline RUN", "pyserini")
+    values = curves.values_of_pattern(folder, args.runs, args.measures, args.skip_own)
+    if args.baseline:
+        baseline_run: Path | RunFile = Path(args.baseline)
+    else:
+        store.build(folder.bm25)
+        baseline_run = folder.read(folder.bm25, store)
+    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
+    given = _given(store, folder, args) if args.given else None
+    found = curves.report(
+        values, baseline, folder.gate_ids, args.margin, args.seed, args.n_boot, given
+    )
+    return curves.write(out, found)
 
 
 def _cost(cells: Sequence[Cell]) -> str:
@@ -228,20 +352,27 @@ def _choose_device(device: str) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = number
 
 
-def _print_report(report: "Report", as_json: bool) -> None:
-    """Print the changes and the claims of a report, and its files."""
+def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None) -> None:
+    """Print the changes and the claims of a report, what merged weights say, and the files."""
+    sentences = report.sentences
+    paths = report.files
+    if merge:
+        sentences = [*sentences, *merge.sentences]
+        paths = [*paths, *merge.files]
     if as_json:
         found = {
             "regimes": _records(report.changes),
             "claims": _records(report.claims),
             "systems": _records(report.systems),
-            "sentences": report.sentences,
+            "sentences": sentences,
         }
-        _print_json(found, report.files)
+        if merge:
+            found["merge"] = _records(merge.points)
+        _print_json(found, paths)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
         systems = report.systems.to_string(index=False, float_format="%.3f")
-        _print_lines([*report.sentences, "", table, "", systems], report.files)
+        _print_lines([*sentences, "", table, "", systems], paths)
 
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ Two claims, with what they rest on, as one page.
 """
 
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from interextra.measures.evaluate import check, worse
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own import distance
 from interextra.own.audit import neighbours
+from interextra.own.page import html_page, svg_of
 from interextra.own.seen import Given, Seen
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
@@ -33,13 +33,6 @@ AS_GIVEN = "model as given"
 SEEN = "the model as given has seen the training queries"
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
-STYLE = (
-    "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}"
-    "h1{font-size:1.5em}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
-    ";border-bottom:1px solid #ddd}"
-    "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
-)
 LEGEND = (
     "Intervals are of 95 %, over {over}: of the sentences simultaneous, here plain. Detects: the "
     "smallest change found with 80 % power. "
@@ -339,17 +332,12 @@ def page(found: Report) -> str:
         "<h2>Queries that lose most</h2>",
         shown(losers).to_html(),
     ]
-    title = "<title>Interpolation and extrapolation</title>"
-    head = f'<meta charset="utf-8">{title}<style>{STYLE}</style>'
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
+    return html_page("Interpolation and extrapolation", body)
 
 
 def _picture(changes: pd.DataFrame) -> str:
-    """Return a forest of the changes as SVG, without the head of a file."""
+    """Return a forest of the changes as SVG."""
     figures.style()
     label = "← loss: change from interpolation to extrapolation"
     figure = figures.forest(changes, "queries", "change", label, panel="measure", percent=True)
-    picture = io.StringIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
-    svg = picture.getvalue()
-    return svg[svg.index("<svg") :]
+    return svg_of(figure)
