@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from toy_own import written
 
 import interextra as ix
-from interextra.data.queries import Queries, Source
+from interextra.data.queries import Part, Queries, Source
 from interextra.models.model import load_model
 from interextra.models.planning import model_of
 from interextra.models.search.run import Run
@@ -169,7 +169,9 @@ def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_p
     folder = SplitFolder.open(Path("out"))
     recipe = ix.load_recipe("mini-dense", steps=2, batch_size=4, warmup_steps=1)
     given = probe.untrained(recipe, split, "")
-    design = module.design(recipe, split, "", [1], given, (0.0, 0.5, 1.0))
+    sets = {name: Part(of=split, part=name) for name in folder.sets}
+    queries = (Queries(source=Source.of(spec), split="test"),)
+    design = module.design(recipe, sets, queries, [1], given, (0.0, 0.5, 1.0))
     assert design["negatives"].unique().tolist() == ["all", "unexposed"] and len(design) == 12
     assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {given.key}
     for run in dict.fromkeys(design["run"]):
@@ -177,10 +179,10 @@ def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_p
     half = design[design["alpha"] == 0.5].iloc[0]
     before, after = (store[cell] / "weights" for cell in (given.model, half["run"].model))
     module.merge_weights(before, after, 0.5, tmp_path / "half")
-    queries = Queries(source=Source.of(spec), split="test")
-    texts = queries.frame()["text"].tolist()
-    _, scores = load_model(tmp_path / "half").search(queries.source.open(), texts, 3)
-    read = half["run"].read(store, queries).frame()
+    [tested] = queries
+    texts = tested.frame()["text"].tolist()
+    _, scores = load_model(tmp_path / "half").search(tested.source.open(), texts, 3)
+    read = half["run"].read(store, tested).frame()
     assert read[read["rank"] <= 3]["score"].tolist() == pytest.approx(scores.ravel().tolist())
     values = module.values_of_design(design, folder, store, ["RR@10"])
     assert values.groupby(["negatives", "alpha", "regime"]).size().nunique() == 1
@@ -195,4 +197,4 @@ def test_what_is_not_trained_has_no_weights_to_merge(spec, store):
     bm25 = ix.load_recipe("bm25")
     given = Run(model=model_of(bm25, split.pool, 0), queries=(split.pool,))
     with pytest.raises(InputError, match="bm25 is not trained"):
-        module.design(bm25, split, "", [1], given)
+        module.design(bm25, {}, given.queries, [1], given)

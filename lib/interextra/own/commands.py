@@ -181,9 +181,12 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     runs.append(given)
     merges = None
     if args.merge:
+        from interextra.data.queries import Part
         from interextra.own import merge as merging
 
-        merges = merging.design(recipe, divided, gate, args.seeds, given)
+        training_sets = {name: Part(of=divided, part=name) for name in set_names}
+        queries = splitting.searched_queries(divided, gate)
+        merges = merging.design(recipe, training_sets, queries, args.seeds, given)
         runs = list(dict.fromkeys([*runs, *merges["run"]]))
     trainings = f"{len(set_names)} training sets, {len(args.seeds)} trainings of each"
     cost = _cost(store.missing(runs))

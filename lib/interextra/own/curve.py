@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from interextra import figures
+from interextra.data.runs import RunFile
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.search.run import Run
 from interextra.own import probe, regimes, splitting
@@ -121,15 +122,26 @@ def curve(
         values = {}
         for name, seed in itertools.product(folder.sets, seeds):
             model = train(path / name, query_ids[nested.part(name, size)], seed)
-            if isinstance(model, Run):
-                compute(model)
-                model = folder.read(model, store)
-            run = probe.rank_with(model, folder, first_stage)
+            run = _ranked(model, folder, first_stage, store, compute)
             values[name, str(seed)] = values_of_run(run, folder, measures)
         values_of_sizes[size] = join_trainings(values, folder)
     joined = _join_sizes(values_of_sizes)
     found = report(joined, baseline, folder.gate_ids, margin, options["seed"], n_boot, before)
     return write(out, found)
+
+
+def _ranked(
+    model: Any,
+    folder: SplitFolder,
+    first_stage: RunFile,
+    store: Store,
+    compute: Callable[[Cell], Any],
+) -> RunFile:
+    """Return the run of what a training gave."""
+    if isinstance(model, Run):
+        compute(model)
+        return folder.read(model, store)
+    return probe.rank_with(model, folder, first_stage)
 
 
 def values_of_pattern(

@@ -7,7 +7,7 @@ in WiSE-FT (Wortsman et al., CVPR 2022) and LM-Cocktail (Xiao et al., Findings o
 import html
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import Field
 
 from interextra import figures
-from interextra.data.queries import Part
+from interextra.data.queries import Part, Queries
 from interextra.measures.evaluate import check
 from interextra.models.model import Model, load_model
 from interextra.models.planning import model_of
@@ -26,9 +26,8 @@ from interextra.own.page import html_page, svg_of
 from interextra.own.probe import DEPTH
 from interextra.own.regimes import EXTRAPOLATION, INTERPOLATION
 from interextra.own.split_folder import SplitFolder
-from interextra.own.splitting import searched_queries, sets_of
 from interextra.own.values import join_trainings, values_of_run
-from interextra.splits.split import REGIMES, Split
+from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import simultaneous
 from interextra.stats.effects import Effects, effects, shown
 from interextra.stats.formatting import drawn_over, spelled, with_interval
@@ -128,13 +127,13 @@ def _different(given: Path, fine_tuned: Path, names: Sequence[object]) -> InputE
 
 def design(
     recipe: Recipe,
-    split: Split,
-    gate: str,
+    training_sets: Mapping[str, Part],
+    queries: tuple[Queries | Part, ...],
     seeds: Sequence[int],
     given: Run,
     alphas: Sequence[float] = ALPHAS,
 ) -> pd.DataFrame:
-    """Plan the weights between a model as given and our own trainings on each set of a split.
+    """Plan the weights between a model as given and our own trainings.
 
     Where the recipe draws negatives, all is planned with and without the exposed passages among
     them. At α = 1 stand the runs of the trainings, at 0 that of the model as given.
@@ -143,8 +142,10 @@ def design(
     ----------
     recipe : Recipe
         Of the training.
-    gate : str
-        The split of the collection whose queries choose α, see `splitting.gate_of`.
+    training_sets : mapping
+        Those of a split, by name.
+    queries : tuple
+        What is searched: the test queries and those that choose α, see `searched_queries`.
     given : Run
         Of the model as given, see `probe.untrained`.
 
@@ -153,11 +154,9 @@ def design(
     DataFrame
         negatives (the recipe's first), set, seed, alpha, run.
     """
-    queries = searched_queries(split, gate)
     rows = []
     for negatives, variant in _variants(recipe).items():
-        for name in sets_of(split):
-            training_set = Part(of=split, part=name)
+        for name, training_set in training_sets.items():
             for seed in seeds:
                 fine_tuned = model_of(variant, training_set, seed)
                 for alpha in alphas:
