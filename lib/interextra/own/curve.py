@@ -300,13 +300,11 @@ def flat_from(points: pd.DataFrame, margin: float) -> int | None:
     >>> flat_from(points, 0.05), flat_from(points, 0.03)
     (2, None)
     """
-    is_within = (points["gain_low"] > -margin) & (points["gain_high"] < margin)
-    flat = None
-    for size, is_flat in zip(points["size"][-2::-1], is_within[-2::-1], strict=True):
-        if not is_flat:
-            break
-        flat = int(size)
-    return flat
+    smaller = points.iloc[:-1]
+    is_within = (smaller["gain_low"] > -margin) & (smaller["gain_high"] < margin)
+    is_flat_on = is_within[::-1].cummin()  # from the largest of them to the smallest
+    flat_sizes = smaller.loc[is_flat_on[is_flat_on].index, "size"]
+    return None if flat_sizes.empty else int(flat_sizes.min())
 
 
 def _sentences(points: Effects, margin: float) -> list[str]:
@@ -315,14 +313,16 @@ def _sentences(points: Effects, margin: float) -> list[str]:
     if n_queries < LEAST_QUERIES:
         return [f"Nothing is said: {n_queries} test queries, and below {LEAST_QUERIES} none is."]
     curves = {regime: points[points["regime"] == regime] for regime in REGIMES}
-    last_steps = {regime: of_regime.iloc[-2] for regime, of_regime in curves.items()}
-    found = [f"{100 * step['detects']:.1f} % in {name}" for name, step in last_steps.items()]
+    visible = []
+    for regime, of_regime in curves.items():
+        percent = 100 * of_regime["detects"].iloc[-2]
+        visible.append(f"{percent:.1f} % in {regime}")
     before_last, largest = curves[INTERPOLATION]["size"].iloc[-2:]
     return [
         _answer(points, margin),
         *(_flatness(regime, of_regime, margin) for regime, of_regime in curves.items()),
         f"The smallest step from {before_last:,} to {largest:,} that would be found with 80 % "
-        f"power: {' and '.join(found)}.",
+        f"power: {' and '.join(visible)}.",
     ]
 
 
@@ -331,13 +331,8 @@ def _answer(points: Effects, margin: float) -> str:
     measure = points["measure"].iloc[0]
     smallest, largest = points["size"].min(), points["size"].max()
     ends = points[points["size"].isin([smallest, largest])]
-    means = ends["mean"].to_numpy()
-    (interpolation, extrapolation) = np.diff(means.reshape(len(REGIMES), 2)).ravel()
-    drawn_means = ends.drawn().reshape(len(REGIMES), 2, -1)
-    (drawn_interpolation, drawn_extrapolation) = np.diff(drawn_means, axis=1)[:, 0]
-    low, high = interval(drawn_interpolation - drawn_extrapolation)
-    more = spelled(interpolation - extrapolation, low, high, "points")
-    reach = margin * means[1]  # of interpolation at the largest size
+    low, high, more = _more_gained(ends)
+    reach = margin * ends["mean"].iloc[1]  # of interpolation at the largest size
     if low > 0:
         verdict = "More training queries serve interpolation more than extrapolation"
     elif high < 0:
@@ -346,16 +341,31 @@ def _answer(points: Effects, margin: float) -> str:
         verdict = "More training queries serve interpolation and extrapolation alike"
     else:
         verdict = "Which regime more training queries serve more is undecided"
-    of_regimes = points[points["size"] == smallest].set_index("regime")
     changes = []
-    for regime in REGIMES:
-        row = of_regimes.loc[regime]
-        change = spelled(row["to_largest"], row["gain_low"], row["gain_high"])
-        changes.append(f"{change} in {regime}")
+    for _, row in ends[ends["size"] == smallest].iterrows():
+        changes.append(f"{_change(row)} in {row['regime']}")
     return (
         f"{verdict}: from {smallest:,} to {largest:,}, {measure} changes by "
         f"{' and by '.join(changes)}; the difference of both gains is {more} (95 % CI)."
     )
+
+
+def _more_gained(ends: Effects) -> tuple[float, float, str]:
+    """Return the interval of how much more interpolation gains, and both as text.
+
+    `ends`: of each regime, interpolation first, the smallest and the largest size.
+    """
+    means = ends["mean"].to_numpy().reshape(len(REGIMES), 2)
+    draws = ends.drawn().reshape(len(REGIMES), 2, -1)
+    gains = means[:, 1] - means[:, 0]
+    drawn_gains = draws[:, 1] - draws[:, 0]
+    low, high = interval(drawn_gains[0] - drawn_gains[1])
+    return low, high, spelled(gains[0] - gains[1], low, high, "points")
+
+
+def _change(row: pd.Series) -> str:
+    """Return the change from a size to the largest as text."""
+    return spelled(row["to_largest"], row["gain_low"], row["gain_high"])
 
 
 def _flatness(regime: str, points: pd.DataFrame, margin: float) -> str:
@@ -363,14 +373,13 @@ def _flatness(regime: str, points: pd.DataFrame, margin: float) -> str:
     largest = points["size"].iloc[-1]
     start = flat_from(points, margin)
     if start is not None:
-        row = points[points["size"] == start].iloc[0]
-        change = spelled(row["to_largest"], row["gain_low"], row["gain_high"])
+        change = _change(points[points["size"] == start].iloc[0])
         return (
             f"In {regime}, the curve is flat from {start:,} training queries on: from there to "
             f"{largest:,} it changes by {change}, within {100 * margin:g} %."
         )
     step = points.iloc[-2]
-    change = spelled(step["to_largest"], step["gain_low"], step["gain_high"])
+    change = _change(step)
     if step["gain_low"] > 0:
         shown_step = f"it still rises, by {change}"
     elif step["gain_high"] < 0:

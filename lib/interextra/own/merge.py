@@ -330,16 +330,7 @@ def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
         choice += f" (negatives: {negatives})"
     if alpha == 1:
         return f"No merge is chosen: {choice}, the fine-tuned weights."
-    row = chosen.loc[EXTRAPOLATION]
-    tuned = points[points["alpha"] == 1].set_index("regime").loc[EXTRAPOLATION, "mean"]
-    if row["d_low"] > 0:
-        verdict = "Merging gains in extrapolation"
-    elif row["d_high"] < 0:
-        verdict = "Merging loses in extrapolation"
-    elif -margin * tuned < row["d_low"] and row["d_high"] < margin * tuned:
-        verdict = f"Merging changes extrapolation by less than {100 * margin:g} %"
-    else:
-        verdict = "Whether merging helps in extrapolation is undecided"
+    verdict = _verdict(points, chosen.loc[EXTRAPOLATION], margin)
     changes = []
     for regime in REGIMES:
         row = chosen.loc[regime]
@@ -349,6 +340,21 @@ def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
         f"{verdict}: {choice}; on the test queries it changes {measure} of the fine-tuned model by "
         f"{' and by '.join(changes)} (simultaneous 95 % CI)."
     )
+
+
+def _verdict(points: pd.DataFrame, chosen: pd.Series, margin: float) -> str:
+    """Return what the chosen α does to extrapolation, of the row `chosen`."""
+    is_tuned = (points["alpha"] == 1) & (points["regime"] == EXTRAPOLATION)
+    reach = margin * points.loc[is_tuned, "mean"].item()
+    low = chosen["d_low"]
+    high = chosen["d_high"]
+    if low > 0:
+        return "Merging gains in extrapolation"
+    if high < 0:
+        return "Merging loses in extrapolation"
+    if -reach < low and high < reach:
+        return f"Merging changes extrapolation by less than {100 * margin:g} %"
+    return "Whether merging helps in extrapolation is undecided"
 
 
 def write(folder: Path, found: Merge) -> Merge:

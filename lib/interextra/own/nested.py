@@ -108,7 +108,8 @@ def checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     InputError
         Fewer than two sizes, one that stands twice, or one below 1.
     """
-    if len(set(sizes)) < max(2, len(sizes)) or min(sizes) < 1:
+    is_repeated = len(set(sizes)) < len(sizes)
+    if len(sizes) < 2 or is_repeated or min(sizes) < 1:
         asked = " ".join(map(str, sizes))
         raise InputError(f"--sizes {asked}: give two or more numbers from 1, none twice")
     return tuple(sorted(sizes))
