@@ -218,6 +218,8 @@ def report(
 ) -> Curve:
     """Compare models of nested training sets in both regimes.
 
+    The noise of training is pooled over all sizes and both regimes (`trainings.training_noises`).
+
     Parameters
     ----------
     values : DataFrame
