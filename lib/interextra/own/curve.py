@@ -342,7 +342,7 @@ def _answer(points: Effects, margin: float) -> str:
     elif -reach < low and high < reach:
         verdict = "More training queries serve interpolation and extrapolation alike"
     else:
-        verdict = "Which regime more training queries serve more is undecided"
+        verdict = "It is undecided which regime more training queries serve more"
     changes = []
     for _, row in ends[ends["size"] == smallest].iterrows():
         changes.append(f"{_change(row)} in {row['regime']}")
