@@ -159,6 +159,18 @@ def test_a_model_that_has_seen_the_queries_gets_no_answer():
     assert len(blank.sentences) == 5 and VERDICT not in blank.sentences[0]
 
 
+def test_queries_of_one_unit_are_drawn_together_in_all_systems():
+    values = planted({"interpolation": (0, 0.1, 0.2), "extrapolation": (0, 0, 0)})
+    values["unit"] = values["query_id"].str[:2]  # q1 and q10 to q19, …
+    of_given = values[["query_id", "measure"]].drop_duplicates().assign(value=0.3)
+    of_given["value"] += np.linspace(0, 0.1, len(of_given))
+    found = reported(values, given=Given(of_given, Seen(why_not="it is a test")))
+    assert found.systems["n_queries"].eq(60).all()
+    alone = reported(values.drop(columns="unit"))
+    assert found.points["mean"].tolist() == pytest.approx(alone.points["mean"].tolist())
+    assert not np.allclose(found.points["low"], alone.points["low"])
+
+
 def write_runs(folder, out, quality):
     """Runs of all sets and three sizes, whose passage is first for a share of the queries."""
     out.mkdir()

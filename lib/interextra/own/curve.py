@@ -404,11 +404,11 @@ def _systems(
     systems = {BM25: baseline}
     if given:
         systems[AS_GIVEN] = given.values
-    tables = []
-    for name, values in systems.items():
-        is_tested = values["query_id"].isin(tested["query_id"])
-        tables.append(values[is_tested].assign(system=name))
-    means = effects(pd.concat(tables), ["system", "measure"], **bootstrap)
+    kept = ["query_id", "measure", "value"]
+    tables = [values[kept].assign(system=name) for name, values in systems.items()]
+    asked = tested[tested.columns.intersection(["query_id", "unit"])].drop_duplicates()
+    measured = pd.concat(tables).merge(asked, on="query_id")
+    means = effects(measured, ["system", "measure"], **bootstrap)
     return pd.DataFrame(means)[["system", "measure", "mean", "low", "high", "n_queries"]]
 
 

@@ -385,15 +385,13 @@ def for_page(points: pd.DataFrame) -> pd.DataFrame:
     """Return the points with fewer columns, in the words of a reader."""
     is_tuned = points["difference"].isna()
     percent = 100 * points["detects"]
-    points = points.assign(
-        detects=percent.map("{:.1f} points".format, "ignore"),
-        chosen=np.where(points["chosen"], "chosen", ""),
-    )
+    points = points.assign(detects=percent.map("{:.1f} points".format, "ignore"))
     points = with_interval(points, "difference", "points", low="d_low", high="d_high")
     without_interval = points["difference"].str.removesuffix(" [undefined]")
     points["difference"] = without_interval.mask(is_tuned, "–")
-    names = {"alpha": "α", "n_queries": "queries", "n_trainings": "trainings"}
-    return points.drop(columns="over").rename(columns=names)
+    shares = points["alpha"].map("{:g}".format)
+    points = points.assign(alpha=shares).rename(columns={"alpha": "α"})
+    return points.drop(columns=["n_queries", "n_trainings", "over", "chosen"])
 
 
 def picture(points: pd.DataFrame) -> figures.Drawing:
