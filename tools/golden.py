@@ -51,6 +51,8 @@ from interextra.notebooks.n09_exposure import Spared
 from interextra.overlap.candidates import Candidates
 from interextra.own.cost import Measurement
 from interextra.own.fine_tuning import Trial
+from interextra.own.merge import MergedRun
+from interextra.own.nested import Nested
 from interextra.own.split_folder import run_before_training
 from interextra.site.notebook import Notebook
 from interextra.site.worlds import Worlds
@@ -113,6 +115,7 @@ def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
         "topics": topics,
         "topics, other switches": topics.model_copy(update=other_switches),
         "candidates": Candidates(vectors=lsa, k=3),
+        "nested": Nested(of=ReSTrain(vectors=lsa, sizes=sizes), sizes=(3, n_train // 6), seed=1),
         **_shifts(train, topics),
     }
 
@@ -252,6 +255,10 @@ def of_search(spec: str, folder: Path) -> Samples:
         encoded = Encoded(model=sample_model(name, train), source=train.source)
         samples[f"encoded: {name}"] = encoded
         samples[f"searched: {name}"] = Searched(encoded=encoded, queries=(test,), depth=10)
+    untrained = sample_model("dense, untrained", train)
+    samples["merged"] = MergedRun(
+        model=dense, given=untrained, alpha=0.5, queries=(test,), depth=10
+    )
     file = _given_run(train, test, folder / "given.trec")
     samples["imported"] = Imported(file=file, queries=(test,))
     samples["vectors of a model"] = TrainedVectors(model=dense, train=train, test=(test,))

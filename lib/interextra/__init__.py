@@ -26,6 +26,7 @@ FRONT = {
     "across": "stats.effects:across",
     "answer": "site.answers:answer",
     "audit": "own.api:audit",
+    "curve": "own.curve:curve",
     "effects": "stats.effects:effects",
     "figures": "figures",
     "finished": "own.finished:finished",

@@ -367,16 +367,27 @@ def command_class(args: argparse.Namespace) -> None:
 def command_probe(args: argparse.Namespace) -> None:
     """Measure a retriever of one's own in both regimes."""
     store = _store()
+    own.probe(store, args, _building(store, Path(args.output_folder)))
+
+
+def command_curve(args: argparse.Namespace) -> None:
+    """Report learning curves of a retriever of one's own."""
+    store = _store()
+    own.curve(store, args, _building(store, Path(args.out)))
+
+
+def _building(store: Store, folder: Path) -> Callable[[list[Cell], Callable[[Cell], float]], None]:
+    """Return what computes cells, and says on stderr how far it is."""
 
     def build(cells: list[Cell], price: Callable[[Cell], float]) -> None:
         """Compute cells; how far it is goes to stderr."""
         with (
             redirect_stdout(sys.stderr),
-            Progress(store, cells, Path(args.output_folder), price) as progress,
+            Progress(store, cells, folder, price) as progress,
         ):
             build_all(store, cells, watch=progress)
 
-    own.probe(store, args, build)
+    return build
 
 
 def command_split(args: argparse.Namespace) -> None:
@@ -404,6 +415,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "regimes": command_regimes,
     "finished": own.finished,
     "probe": command_probe,
+    "curve": command_curve,
 }
 
 

@@ -98,6 +98,15 @@ KINDS = {
     ),
     "bars": lambda: figures.bars(SHARES, "set", "percent", "label", "% of the test queries"),
     "curves": lambda: figures.curves(CURVES, "n_train", "y", "regime", "nDCG@10"),
+    "bands": lambda: figures.bands(
+        CURVES.assign(n_train=[100, 800] * 2, chosen=[True, False] * 2),
+        "n_train",
+        "y",
+        "regime",
+        "nDCG@10",
+        levels={"BM25": 0.4, "model as given": 0.25},
+        log=True,
+    ),
     "histogram": lambda: figures.histogram(LONG, "s", "set", "similarity"),
     "scatter": lambda: figures.scatter(
         POINTS, "j", "loss", "model", "shift", "RelLoss", "of", percent=True
@@ -153,6 +162,23 @@ def test_forest_draws_effects_intervals_and_published_diamonds_at_their_values()
         shown[[0, 2, 3], 1], places[[0, 2, 3]]
     )
     assert [label.get_text() for label in axis.get_yticklabels()] == ["BM25", "DR (base)"]
+
+
+def test_bands_reach_from_low_to_high_and_levels_lie_at_their_height():
+    figure = KINDS["bands"]()
+    (axis,) = figure.axes
+    for band in axis.collections:
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == (0.2, 0.7)
+    lines = [line.get_xydata().tolist() for line in axis.lines]
+    assert [[100.0, 0.5], [800.0, 0.6]] in lines and [[100.0, 0.3], [800.0, 0.5]] in lines
+    assert [[0.0, 0.4], [1.0, 0.4]] in lines and [[0.0, 0.25], [1.0, 0.25]] in lines
+    assert [[100.0, 0.0], [100.0, 1.0]] in lines  # what was chosen
+    assert axis.get_xscale() == "log"
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["100", "800"]
+    assert "BM25: 0.4." in figure.alt
+    words = [text.get_text() for text in texts(figure)]
+    assert "model as given" in words and "chosen on the gate's queries" in words
 
 
 def test_rows_of_one_hue_each_stand_at_their_names():

@@ -100,3 +100,16 @@ def test_sets_of_several_sizes_are_refused():
     }
     with pytest.raises(InputError, match="one size"):
         plan_with(gain, p | {"train_size": 9, "seed": 1})
+
+
+def test_learning_curves_differ_in_their_queries_alone():
+    curves = plan_with(gain, {}).curves
+    sizes = curves.design["size"].tolist()
+    assert curves.design["run"].map(lambda run: run.model.train.size()).tolist() == sizes
+    assert len({str(run.recipe) for run in curves.design["run"]}) == 1
+    merged = curves.merges
+    tuned = merged[(merged["alpha"] == 1) & (merged["negatives"] == "all")]
+    largest = curves.design[curves.design["size"] == max(sizes)]
+    assert {run.key for run in tuned["run"]} == {run.key for run in largest["run"]}
+    untrained = merged.loc[merged["alpha"] == 0, "run"]
+    assert {run.key for run in untrained} == {curves.given["run"].item().key}

@@ -1,4 +1,4 @@
-"""Seven kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
+"""Eight kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
 
 Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a
 column in print. Instead of a column a list of columns may be given, whose values are joined:
@@ -9,7 +9,7 @@ column in print. Instead of a column a list of columns may be given, whose value
 from interextra.figures.distributions import histogram
 from interextra.figures.forests import forest
 from interextra.figures.heatmaps import heat
-from interextra.figures.lines import curves
+from interextra.figures.lines import bands, curves
 from interextra.figures.looks import COLOURS, COLUMN, WIDTH, Drawing, colours_of, style
 from interextra.figures.maps import scatter_map
 from interextra.figures.points import scatter
@@ -20,6 +20,7 @@ __all__ = [
     "COLUMN",
     "WIDTH",
     "Drawing",
+    "bands",
     "bars",
     "colours_of",
     "curves",

@@ -1,15 +1,19 @@
 """Lines over a number."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from pandas import DataFrame
 
 from interextra.figures.looks import INK, Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
 from interextra.figures.words import Names, counted, extent_of, in_words, names_of
+
+LEVEL_STYLES = ("--", ":", "-.")  # of horizontal lines
+CHOSEN = "chosen"  # column that marks a place on the x-axis
 
 
 @kind_of_figure
@@ -47,6 +51,80 @@ def curves(
     seen = extent_of(what, frame, y, [hue, x, panel], percent)
     figure.say(message, seen)
     return figure
+
+
+@kind_of_figure
+def bands(
+    frame: DataFrame,
+    x: str,
+    y: str,
+    hue: Names,
+    label: str,
+    panel: Names = "",
+    levels: Mapping[str, float] | None = None,
+    log: bool = False,
+) -> Drawing:
+    """Return lines over a number with their intervals as bands, a colour a hue.
+
+    Parameters
+    ----------
+    frame : columns x, y, low and high. chosen: whether the place on the x-axis is marked by a
+        vertical line.
+    label : of the y-axis.
+    panel : a panel each.
+    levels : name → height of a horizontal line.
+    log : x is a few numbers on a logarithmic axis, which alone are written below it.
+    """
+    panels = panels_of(frame, panel)
+    colours = colours_of(frame, hue)
+    level_keys = _level_keys(levels or {})
+    figure, drawn = figure_of(panels, 2.2, 2, sharex=True, sharey=True)
+    for axis, part in drawn:
+        _draw_bands(axis, part, x, y, hue, colours)
+        for key, level in zip(level_keys, (levels or {}).values(), strict=True):
+            axis.axhline(level, color=INK, ls=key.get_linestyle(), lw=1)
+    if log:
+        _make_logarithmic(figure.axes, frame[x])
+    hues = keys_of(colours, marker="o", ms=4, lw=2)
+    marks = keys_of({"chosen on the gate's queries": INK}, lw=0.8) if CHOSEN in frame else []
+    finish(figure, {in_words(hue): hues, "": [*level_keys, *marks]}, in_words(x), label)
+    message = _rising(panels.values(), x, y, hue)
+    seen = extent_of(f"Lines of {label} over {in_words(x)}", frame, y, [hue, x, panel])
+    for name, level in (levels or {}).items():
+        seen += f" {name}: {level:.3g}."
+    figure.say(message, seen)
+    return figure
+
+
+def _level_keys(levels: Mapping[str, float]) -> list[Line2D]:
+    """Return the key of each horizontal line."""
+    keys = []
+    for name, line_style in zip(levels, LEVEL_STYLES, strict=False):
+        keys += keys_of({name: INK}, ls=line_style, lw=1)
+    return keys
+
+
+def _draw_bands(
+    axis: Axes, part: DataFrame, x: str, y: str, hue: Names, colours: dict[str, str]
+) -> None:
+    """Draw the lines of a panel, their bands, and the place that was chosen."""
+    for name, line in _lines(part, x, hue).items():
+        colour = colours[name]
+        axis.fill_between(line[x], line["low"], line["high"], color=colour, alpha=0.18, lw=0)
+        axis.plot(line[x], line[y], color=colour, marker="o", ms=4, lw=1.4)
+    if CHOSEN in part:
+        for place in part.loc[part[CHOSEN], x].unique():
+            axis.axvline(place, color=INK, lw=0.8)
+
+
+def _make_logarithmic(axes: Iterable[Axes], numbers: pd.Series) -> None:
+    """Make the x-axis of panels logarithmic, with the numbers of a frame below it."""
+    places = sorted(numbers.unique())
+    texts = [f"{place:,}" for place in places]
+    for axis in axes:
+        axis.set_xscale("log")
+        axis.set_xticks(places, texts)
+        axis.minorticks_off()
 
 
 def _lines(part: DataFrame, x: str, hue: Names) -> dict[str, DataFrame]:

@@ -26,6 +26,7 @@ SIZES = (
     "trained_sizes",
     "more_sizes",
     "grid_sizes",
+    "curve_sizes",
     "draw_train",
     "train_size",
     "fold_size",

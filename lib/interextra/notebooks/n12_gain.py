@@ -12,7 +12,9 @@ from pydantic import Field
 from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
+from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed, recipe_name
+from interextra.models.search.run import Run
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import n11_pool_bias as pool_bias
 from interextra.notebooks import plans
@@ -25,9 +27,10 @@ from interextra.notebooks.parameters import (
     Positive,
     RunParameters,
     Seeds,
+    Sizes,
     parameter,
 )
-from interextra.own import probe
+from interextra.own import merge, nested, probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
@@ -96,6 +99,23 @@ class Parameters(RunParameters):
         "of our trainer: what the script does",
     )
     own_steps: Million = parameter(60, "training steps of your own trainer")
+    curve_model: str = parameter("tiny-base", "the model that the learning curves start from")
+    curve_recipe: Entry = parameter(
+        {
+            "recipe": "mini-dense",
+            "pooling": "mean",
+            "similarity": "cosine",
+            "temperature": 0.05,
+            "n_negatives": 32,
+            "batch_size": 32,
+        },
+        "its recipe",
+    )
+    curve_sizes: Sizes = parameter(
+        [50, 100, 200, 400, 800], "training queries of the nested sets of the learning curves"
+    )
+    curve_steps: Million = parameter(60, "training steps, the same for all sizes")
+    curve_seeds: Seeds = parameter([1, 2], "seeds of the learning curves")
     real_runs: bool = parameter(
         False, "answer the claim on published runs, from the committed values of notebook 11"
     )
@@ -117,6 +137,8 @@ def plan(p: Parameters) -> plans.Plan:
         What makes the random training sets, the far ones, and those without a kind.
     own
         See `own_trainings`.
+    curves
+        See `learning_curves`.
     """
     if not p.train_size or p.train_limit:
         raise InputError(
@@ -133,6 +155,7 @@ def plan(p: Parameters) -> plans.Plan:
     return plans.Plan(
         design=plans.design(rows),
         own=own_trainings(p),
+        curves=learning_curves(p),
         shift=shift,
         vectors=vectors,
         sets=sets,
@@ -179,22 +202,67 @@ def own_trainings(p: Parameters) -> plans.Plan:
     -------
     recipe, split (ReSTrain), runs (of its sets and seeds)
     """
-    options = own.DEFAULTS | {
-        "train_split": p.train_split,
-        "test_splits": p.test_splits,
-        "gate_split": p.gate_split,
-        "encoder": p.encoder,
-        "size": p.own_size,
-    }
     recipe = probe.recipe_of(p.own_model, fine_tuning=recipe_name(p.own_recipe))
     plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
     recipe = changed(recipe, steps=p.own_steps, epochs=None)
+    options = _own_options(p, p.own_size)
     split = own.split_of("restrain", p.collection, options)
     gate = own.gate_of(options, split.pool.source)
     train = probe.trainer(recipe, split, gate)
     names = own.sets_of(split)
     runs = [train(Path(name), seed) for name in names for seed in p.own_seeds]
     return plans.Plan(recipe=recipe, split=split, runs=runs)
+
+
+def _own_options(p: Parameters, size: float) -> own.Options:
+    """Return the options of a split for your own trainer, with sets of this size."""
+    return own.DEFAULTS | {
+        "train_split": p.train_split,
+        "test_splits": p.test_splits,
+        "gate_split": p.gate_split,
+        "encoder": p.encoder,
+        "size": size,
+    }
+
+
+def learning_curves(p: Parameters) -> plans.Plan:
+    """Plan our trainer on nested sets of both regimes, and weights between before and after.
+
+    Returns
+    -------
+    given
+        A row: the run of the model before fine-tuning.
+    design
+        regime, size, seed, set, run: of nested sets.
+    merges
+        regime, negatives, seed, alpha, set, run: of the largest sets.
+    """
+    recipe = probe.recipe_of(p.curve_model, fine_tuning=recipe_name(p.curve_recipe))
+    plans.refuse_unknown("curve_recipe, architecture", [recipe.architecture], ["dense"])
+    recipe = changed(recipe, steps=p.curve_steps, epochs=None)
+    sizes = nested.checked_sizes(p.curve_sizes)
+    options = _own_options(p, sizes[-1])
+    split = own.split_of("restrain", p.collection, options)
+    gate = own.gate_of(options, split.pool.source)
+    sets = nested.Nested(of=split, sizes=sizes, seed=p.seed)
+    queries = own.searched_queries(split, gate)
+    untrained = model_of(changed(recipe, steps=0), split.pool, 0)
+    given = Run(model=untrained, queries=queries, depth=probe.DEPTH)
+    largest = {}
+    for name in own.sets_of(split):
+        largest[name] = Part(of=sets, part=sets.part(name, sizes[-1]))
+    merges = merge.design(recipe, largest, queries, p.curve_seeds, given)
+    return plans.Plan(
+        given=pd.DataFrame({"run": [given]}),
+        design=_with_regime(nested.design(recipe, sets, gate, p.curve_seeds)),
+        merges=_with_regime(merges),
+    )
+
+
+def _with_regime(design: pd.DataFrame) -> pd.DataFrame:
+    """Return a design on sets of ReSTrain, which are named REGIME-SIZE, with the regime."""
+    regime = design["set"].str.partition("-")[0]
+    return design.assign(regime=regime)
 
 
 def in_conditions(values: pd.DataFrame) -> pd.DataFrame:

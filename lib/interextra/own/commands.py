@@ -1,4 +1,4 @@
-"""The commands `audit`, `split`, `regimes`, `finished`, `probe`, see notebook 12.
+"""The commands `audit`, `split`, `regimes`, `finished`, `probe`, `curve`, see notebook 12.
 
 What they need is loaded when they run.
 """
@@ -18,8 +18,11 @@ from interextra.store.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
+    from interextra.data.runs import RunFile
     from interextra.own.cost import Prices
+    from interextra.own.curve import Curve
     from interextra.own.fine_tuning import OwnTraining
+    from interextra.own.merge import Merge
     from interextra.own.regimes import Report
     from interextra.own.split_folder import SplitFolder
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 # key goes or changes its meaning. `probe` prints what `regimes` does.
 SCHEMAS = {
     "audit": 1,
+    "curve": 1,
     "evaluate": 1,
     "finished": 1,
     "plan": 1,
@@ -238,10 +242,11 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
         given=training.given,
         **{name: options[name] for name in splitting.DEFAULTS if name in options},
     )
+    merge = _merge(training, store, args, build) if args.merge else None
     files = [training.write(out)]
     if prices:
         files.append(prices.write(out))
-    _print_report(report._replace(files=[*report.files, *files]), args.json)
+    _print_report(report._replace(files=[*report.files, *files]), args.json, merge)
 
 
 def _own_training(store: Store, args: Namespace) -> "OwnTraining":
@@ -291,6 +296,136 @@ def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Price
     return prices
 
 
+def _merge(
+    training: "OwnTraining", store: Store, args: Namespace, build: Callable[..., object]
+) -> "Merge":
+    """Search with weights between the model as given and the fine-tuned ones, and judge them."""
+    from interextra.data.queries import Part
+    from interextra.own import merge as merging
+    from interextra.own.split_folder import SplitFolder
+    from interextra.own.splitting import searched_queries
+
+    split = training.split
+    training_sets = {name: Part(of=split, part=name) for name in training.set_names}
+    queries = searched_queries(split, training.gate)
+    recipe = training.chosen()
+    planned = merging.design(recipe, training_sets, queries, training.seeds, training.given)
+    runs = list(dict.fromkeys(planned["run"]))
+    print(f"Merged weights: {_cost(store.missing(runs))}", file=sys.stderr)
+    build(runs, Cell.seconds)
+    out = Path(args.output_folder)
+    folder = SplitFolder.open(out / "split", args.attribute)
+    values = merging.values_of_design(planned, folder, store, args.measures)
+    found = merging.report(values, folder.gate_ids, args.margin, args.seed, args.n_boot)
+    return merging.write(out, found)
+
+
+def curve(store: Store, args: Namespace, build: Callable[..., object]) -> None:
+    """Report two learning curves, of a model to train or of runs; `build` computes results."""
+    if bool(args.model) == bool(args.runs):
+        raise InputError("curve: give either --model and --collection, or --split and --runs")
+    found = _curve_of_model(store, args, build) if args.model else _curve_of_runs(store, args)
+    if args.json:
+        told = {
+            "curve": _records(found.points),
+            "systems": _records(found.systems),
+            "sentences": found.sentences,
+        }
+        _print_json("curve", told, found.files)
+    else:
+        table = found.points.drop(columns=["n_trainings", "over"])
+        text = table.to_string(index=False, float_format="%.3f", na_rep="")
+        systems = found.systems.to_string(index=False, float_format="%.3f")
+        _print_lines([*found.sentences, "", text, "", systems], found.files)
+
+
+def _curve_of_model(store: Store, args: Namespace, build: Callable[..., object]) -> "Curve":
+    """Train on nested parts of each set of a split, and report."""
+    require("curve --model", "torch", "sentence_transformers", "pyserini")
+    if not args.collection:
+        raise InputError("curve --model: name the collection, --collection SPEC")
+    _choose_device(args.device)
+    from interextra.models.recipe import Trained
+    from interextra.own import curve as curves
+    from interextra.own import fine_tuning, splitting
+    from interextra.own import nested as nesting
+    from interextra.own import probe as probing
+
+    options = vars(args)
+    recipe = probing.recipe_of(
+        args.model, args.model_revision, args.recipe, args.batch_size, args.spare
+    )
+    divided = splitting.split_of(args.protocol, args.collection, options)
+    divided = splitting.prepared(divided, store, options)
+    if not args.recipe and isinstance(recipe, Trained):
+        recipe, _ = fine_tuning.fitted(recipe, divided.pool)
+    gate = splitting.gate_of(options, divided.pool.source)
+    store.build(divided)
+    nested = nesting.nested_sets(divided, store, list(filter(None, args.sizes)))
+    planned = nesting.design(recipe, nested, gate, args.seeds)
+    given = probing.untrained(recipe, divided, gate)
+    runs = [*planned["run"], given]
+    sizes = ", ".join(map(str, nested.sizes))
+    print(f"sets of {sizes} training queries; {_cost(store.missing(runs))}", file=sys.stderr)
+
+    def compute(cell: Cell) -> None:
+        """Compute a result; the trainings side by side."""
+        if cell in runs:
+            build(runs, Cell.seconds)
+        else:
+            store.build(cell)
+
+    split_options = {name: options[name] for name in splitting.DEFAULTS if name in options}
+    return curves.curve(
+        nesting.trainer(planned),
+        args.collection,
+        args.protocol,
+        sizes=nested.sizes,
+        seeds=args.seeds,
+        measures=args.measures,
+        out=args.out,
+        store=store,
+        compute=compute,
+        margin=args.margin,
+        n_boot=args.n_boot,
+        given=given,
+        **(split_options | {"format": ()}),
+    )
+
+
+def _curve_of_runs(store: Store, args: Namespace) -> "Curve":
+    """Report runs of models that others trained on nested sets of a split."""
+    from interextra.own import curve as curves
+    from interextra.own import regimes as reporting
+    from interextra.own.api import given_of
+    from interextra.own.split_folder import SplitFolder
+    from interextra.own.splitting import refuse_place
+    from interextra.own.values import values_of_run
+
+    out = Path(args.out)
+    refuse_place(out)
+    reporting.refuse_measures(args.measures)
+    if not args.split:
+        raise InputError("curve --runs: name the folder of the split, --split FOLDER")
+    folder = SplitFolder.open(Path(args.split), args.attribute)
+    if not args.baseline:
+        require("curve --runs without --baseline RUN", "pyserini")
+    values = curves.values_of_pattern(folder, args.runs, args.measures, args.skip_own)
+    if args.baseline:
+        baseline_run: Path | RunFile = Path(args.baseline)
+    else:
+        store.build(folder.bm25)
+        baseline_run = folder.read(folder.bm25, store)
+    baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
+    bootstrap = (args.seed, args.n_boot)
+    given = None
+    if args.given:
+        path = Path(args.given)
+        given = given_of(path, folder, store, args.measures, args.skip_own, *bootstrap)
+    found = curves.report(values, baseline, folder.gate_ids, args.margin, *bootstrap, given)
+    return curves.write(out, found)
+
+
 def _cost(cells: Sequence[Cell]) -> str:
     """Return how many results there are to compute, and about what they cost."""
     seconds = sum(cell.seconds() for cell in cells)
@@ -325,20 +460,27 @@ def _choose_device(device: str) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = names[known.index(device)]
 
 
-def _print_report(report: "Report", as_json: bool) -> None:
-    """Print the changes and the claims of a report, and its files."""
+def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None) -> None:
+    """Print the changes and the claims of a report, what merged weights say, and the files."""
+    sentences = report.sentences
+    paths = report.files
+    if merge:
+        sentences = [*sentences, *merge.sentences]
+        paths = [*paths, *merge.files]
     if as_json:
         found = {
             "regimes": _records(report.changes),
             "claims": _records(report.claims),
             "systems": _records(report.systems),
-            "sentences": report.sentences,
+            "sentences": sentences,
         }
-        _print_json("regimes", found, report.files)
+        if merge:
+            found["merge"] = _records(merge.points)
+        _print_json("regimes", found, paths)
     else:
         table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
         systems = report.systems.to_string(index=False, float_format="%.3f")
-        _print_lines([*report.sentences, "", table, "", systems], report.files)
+        _print_lines([*sentences, "", table, "", systems], paths)
 
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:

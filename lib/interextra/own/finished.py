@@ -34,6 +34,7 @@ from interextra.own.finished_sentences import (
     sentences,
     verdict,
 )
+from interextra.own.page import html_page, svg_of
 from interextra.own.run_files import read_run
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects, shown
@@ -460,7 +461,7 @@ def page(found: Finished) -> str:
         "<h2>Means and leads, with their intervals</h2>",
         shown(_groups_in_words(found.groups)).to_html(),
     ]
-    return regimes.document(TITLE, body)
+    return html_page(TITLE, body)
 
 
 def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
@@ -495,4 +496,4 @@ def _picture(differences: pd.DataFrame) -> str:
     points = 100 * differences[["difference", "low", "high"]]
     label = "lead on near minus far queries, points"
     figure = figures.forest(points.assign(lead=lead), "lead", "difference", label)
-    return regimes.as_svg(figure)
+    return svg_of(figure)

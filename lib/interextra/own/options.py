@@ -15,6 +15,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "k": (2, 1000),
     "seed": (0, LARGEST_SEED),
     "seeds": (0, LARGEST_SEED),
+    "sizes": (0, 1e9),
     "near": (SMALLEST_SHARE, 1),
     "margin": (SMALLEST_SHARE, 1),
 }

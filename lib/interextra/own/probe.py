@@ -91,7 +91,7 @@ def probe(
     """
     regimes.refuse_measures(measures)
     numbers = {"seeds": list(seeds), "margin": margin, "n_boot": n_boot}
-    options = _checked_options(train, options, numbers)
+    options = checked_options(train, options, numbers)
     out = Path(out)
     run_folder = Path(predictions or out / "runs")
     splitting.refuse_place(out)
@@ -101,13 +101,13 @@ def probe(
     split = splitting.split_of(protocol, collection, options)
     split = splitting.prepared(split, store, options, compute)
     split_path = out / "split"
-    folder = _open_or_export(split_path, split, options, store, compute)
+    folder = open_or_export(split_path, split, options, store, compute)
     print(distance.printed(folder.distances), file=sys.stderr)
     first_stage = _computed(folder.bm25, folder, store, compute)
     baseline = values_of_run(first_stage, folder, measures)
     before = None
     if given is not None:
-        before = _before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
+        before = before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder)
     suffix = _run_suffix(folder)
@@ -128,7 +128,7 @@ def probe(
     return regimes.write(out, report)
 
 
-def _checked_options(
+def checked_options(
     train: Any, options: Mapping[str, Any], numbers: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return all options of a split; refuse what is no training, no option or out of bounds."""
@@ -154,7 +154,7 @@ def _computed(
     return folder.read(run, store)
 
 
-def _before_fine_tuning(
+def before_fine_tuning(
     given: Any,
     folder: SplitFolder,
     measures: Sequence[str],
@@ -176,7 +176,7 @@ def _before_fine_tuning(
     return Given(values, seen)
 
 
-def _open_or_export(
+def open_or_export(
     path: Path,
     split: Split,
     options: splitting.Options,

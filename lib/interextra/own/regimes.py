@@ -4,7 +4,6 @@ Two claims, with what they rest on, as one page.
 """
 
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.encoders import default_encoder, report_seconds
 from interextra.own import distance
 from interextra.own.audit import neighbours
+from interextra.own.page import html_page, svg_of
 from interextra.own.seen import Given, Seen
 from interextra.own.sentences import (
     OBSTACLES,
@@ -39,15 +39,6 @@ INTERPOLATION, EXTRAPOLATION = REGIMES
 AS_GIVEN = "model as given"
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
-STYLE = (
-    "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}"
-    "h1{font-size:1.5em}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
-    ";border-bottom:1px solid #ddd}"
-    "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
-    ".answer{font-size:1.15em;font-weight:bold}.wide{overflow-x:auto}"
-    "@media(max-width:40em){body{font-size:13px;padding:0 .6em}td,th{padding:.2em .5em .2em 0}}"
-)
 LEGEND = (
     "All intervals are plain 95 % confidence intervals, over {over}. The lead in domain is "
     "tested first, and only where it is shown is the loss: so neither is corrected for the other. "
@@ -404,14 +395,7 @@ def page(found: Report) -> str:
         "<h2>Queries that lose most</h2>",
         _table(losers),
     ]
-    return document("Interpolation and extrapolation", body)
-
-
-def document(title: str, body: Sequence[str]) -> str:
-    """Return an HTML page of parts in HTML."""
-    width = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f'<meta charset="utf-8">{width}<title>{title}</title><style>{STYLE}</style>'
-    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
+    return html_page("Interpolation and extrapolation", body)
 
 
 def _table(table: pd.DataFrame) -> str:
@@ -424,12 +408,4 @@ def _picture(changes: pd.DataFrame) -> str:
     figures.style()
     label = "← loss: change from interpolation to extrapolation"
     figure = figures.forest(changes, "queries", "change", label, panel="measure", percent=True)
-    return as_svg(figure)
-
-
-def as_svg(figure: figures.Drawing) -> str:
-    """Return a figure as SVG, without the head of a file."""
-    picture = io.StringIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
-    svg = picture.getvalue()
-    return svg[svg.index("<svg") :]
+    return svg_of(figure)

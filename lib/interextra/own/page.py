@@ -1,0 +1,33 @@
+"""The HTML pages of reports: one file each, with its figures in it."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interextra.figures import Drawing
+
+STYLE = (
+    "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}"
+    "h1{font-size:1.5em}table{border-collapse:collapse;margin:1em 0}"
+    "td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
+    ";border-bottom:1px solid #ddd}"
+    "h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
+    ".answer{font-size:1.15em;font-weight:bold}.wide{overflow-x:auto}"
+    "@media(max-width:40em){body{font-size:13px;padding:0 .6em}td,th{padding:.2em .5em .2em 0}}"
+)
+
+
+def html_page(title: str, body: Sequence[str]) -> str:
+    """Return a page of some elements of HTML below each other."""
+    width = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{width}<title>{title}</title><style>{STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
+
+
+def svg_of(figure: "Drawing") -> str:
+    """Return a figure as SVG, without the head of a file."""
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None})
+    svg = picture.getvalue()
+    return svg[svg.index("<svg") :]

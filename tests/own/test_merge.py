@@ -1,0 +1,200 @@
+"""Merged weights: each is between two, α is chosen on the gate's queries alone, and pairs count."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from toy_own import written
+
+import interextra as ix
+from interextra.data.queries import Part, Queries, Source
+from interextra.models.model import load_model
+from interextra.models.planning import model_of
+from interextra.models.search.run import Run
+from interextra.own import merge as module
+from interextra.own import probe
+from interextra.own.split_folder import SplitFolder
+from interextra.splits.split import REGIMES
+from interextra.store.errors import InputError
+
+WEIGHTS = {"a": torch.tensor([0.0, 1.0]), "n": torch.tensor([7])}
+
+
+def saved(folder, weights):
+    """A folder of a model with these weights, and a file beside them."""
+    (folder / "deep").mkdir(parents=True)
+    save_file(weights, folder / "deep" / "model.safetensors")
+    (folder / "config.json").write_text(folder.name)
+    return folder
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 1.0])
+def test_every_weight_lies_between_those_of_both_models(tmp_path, alpha):
+    given = saved(tmp_path / "given", WEIGHTS)
+    tuned = saved(tmp_path / "tuned", WEIGHTS | {"a": torch.tensor([0.3, -1.0])})
+    module.merge_weights(given, tuned, alpha, tmp_path / "out")
+    merged = load_file(tmp_path / "out" / "deep" / "model.safetensors")
+    by_hand = [(1 - alpha) * 0 + alpha * 0.3, (1 - alpha) * 1 + alpha * -1]
+    assert merged["a"].tolist() == pytest.approx(by_hand) and merged["n"].tolist() == [7]
+    if alpha == 1:
+        assert merged["a"].tolist() == torch.tensor([0.3, -1.0]).tolist()
+    assert (tmp_path / "out" / "config.json").read_text() == "tuned"
+
+
+@pytest.mark.parametrize(
+    "other", [{"a": torch.zeros(3), "n": WEIGHTS["n"]}, {"b": WEIGHTS["a"], "n": WEIGHTS["n"]}]
+)
+def test_models_of_other_shapes_or_names_are_one_message(tmp_path, other):
+    given = saved(tmp_path / "given", other)
+    tuned = saved(tmp_path / "tuned", WEIGHTS)
+    with pytest.raises(InputError, match="differ in [12] weights.*of one architecture"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    shutil.rmtree(given / "deep")
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(InputError, match="differ in 1 weights"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    shutil.rmtree(tuned / "deep")
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(InputError, match="no safetensors weights"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+
+
+def planted(levels, n=200, seed=1, noise=0.05, negatives=("all",)):
+    """Values at each α: `levels` of each regime; the trainings of α = 1 also move the merges."""
+    draw = np.random.default_rng(seed)
+    query_ids = [f"q{number}" for number in range(n)]
+    difficulty = draw.normal(0.5, 0.15, n)
+    parts = []
+    for kind in negatives:
+        for regime in REGIMES:
+            for training in "12":
+                luck = draw.normal(0, noise)
+                for alpha, level in zip(module.ALPHAS, levels[regime], strict=True):
+                    # the model as given is no training of ours, and the same in both regimes
+                    value = difficulty + level + alpha * luck
+                    if alpha:
+                        value = value + draw.normal(0, 0.05, n)
+                    part = pd.DataFrame({"query_id": query_ids, "value": value})
+                    name = f"{kind} {regime} {training} {alpha}" if alpha else ""
+                    labels = {"regime": regime, "seed": training, "alpha": alpha, "trained": name}
+                    parts.append(part.assign(negatives=kind, **labels))
+    return pd.concat(parts, ignore_index=True).assign(measure="RR@10")
+
+
+LEVELS = {"interpolation": (-0.2, 0.0, 0.1, 0.1, 0.1), "extrapolation": (-0.2, 0.0, 0.2, 0.1, 0.0)}
+
+
+def test_differences_are_those_of_the_same_training_and_query():
+    values = planted(LEVELS)
+    gate = [f"q{number}" for number in range(20)]
+    points = module.report(values, gate, 0.05, 1, 400).points.set_index(["regime", "alpha"])
+    tested = values[~values["query_id"].isin(gate)]
+    means = tested.groupby(["regime", "alpha"])["value"].mean()
+    for regime in REGIMES:
+        for alpha in module.ALPHAS:
+            row = points.loc[(regime, alpha)]
+            assert row["mean"] == pytest.approx(means[regime, alpha])
+            assert row["low"] < row["mean"] < row["high"]
+            if alpha < 1:
+                difference = means[regime, alpha] - means[regime, 1.0]
+                assert row["difference"] == pytest.approx(difference)
+                assert row["chosen"] == np.isfinite(row["d_low"])
+                assert not row["chosen"] or row["d_low"] < difference < row["d_high"]
+        assert points.loc[(regime, 1.0), ["difference", "d_low", "detects"]].isna().all()
+    assert points["chosen"].sum() == 2
+
+
+def test_what_a_training_shares_with_its_merges_widens_no_difference():
+    """Trainings that move all α > 0 alike: the difference of .75 stays certain, its mean not."""
+    levels = LEVELS | {"interpolation": (-0.2, 0.0, 0.1, 0.9, 0.1)}
+    gate = [f"q{number}" for number in range(20)]
+    found = module.report(planted(levels, noise=0.3), gate, 0.05, 1, 400).points
+    row = found[found["chosen"]].iloc[0]
+    assert row["alpha"] == 0.75
+    assert row["d_high"] - row["d_low"] < 0.5 * (row["high"] - row["low"])
+
+
+def test_alpha_is_chosen_on_the_gates_queries_alone():
+    values = planted(LEVELS, noise=0.0)
+    gate = [f"q{number}" for number in range(50)]
+    is_gate = values["query_id"].isin(gate)
+    is_best = values["alpha"].eq(0.25) & values["regime"].eq("interpolation")
+    values.loc[is_gate & is_best, "value"] += 1.0  # nowhere else is .25 any good
+    found = module.report(values, gate, 0.05, 1, 400)
+    assert set(found.points.loc[found.points["chosen"], "alpha"]) == {0.25}
+    assert found.points["n_queries"].eq(150).all()
+    (said,) = found.sentences
+    assert "on 50 queries of the gate, α = 0.25 is best" in said and "points" in said
+    tested = values[~is_gate & values["alpha"].eq(0.25) & values["regime"].eq("interpolation")]
+    row = found.points[found.points["chosen"] & found.points["regime"].eq("interpolation")].iloc[0]
+    assert row["mean"] == pytest.approx(tested["value"].mean()) and row["gate"] > 1.2
+
+
+@pytest.mark.parametrize(
+    ("extrapolation", "said"),
+    [
+        (0.3, "Merging gains in extrapolation"),
+        (-0.3, "Merging loses in extrapolation"),
+        (0.0, "Merging changes extrapolation by less than 5 %"),
+    ],
+)
+def test_a_planted_change_in_extrapolation_is_said(extrapolation, said):
+    levels = {
+        "interpolation": (-0.2, 0.0, 0.3, 0.1, 0.1),
+        "extrapolation": (0, 0, extrapolation, 0, 0),
+    }
+    gate = [f"q{number}" for number in range(50)]
+    found = module.report(planted(levels, n=300, noise=0.0), gate, 0.05, 1, 400)
+    assert found.sentences[0].startswith(said)
+
+
+def test_the_fine_tuned_weights_may_be_the_best_and_few_queries_say_nothing():
+    levels = {"interpolation": (-0.2, 0, 0.1, 0.2, 0.4), "extrapolation": (0, 0, 0, 0, 0)}
+    values = planted(levels, noise=0.0, negatives=("all", "unexposed"))
+    gate = [f"q{number}" for number in range(50)]
+    found = module.report(values, gate, 0.05, 1, 400)
+    assert [said[:18] for said in found.sentences] == ["No merge is chosen"] * 2
+    assert "negatives: unexposed" in found.sentences[1]
+    few = module.report(values, gate[:9], 0.05, 1, 400)
+    assert few.sentences[0].startswith("Nothing is said: 9") and not few.points["chosen"].any()
+
+
+def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_path):
+    """And the whole way: design, runs, values, report, page."""
+    split, _ = written(spec, store, "restrain", "out", size=20)
+    folder = SplitFolder.open(Path("out"))
+    recipe = ix.load_recipe("mini-dense", steps=2, batch_size=4, warmup_steps=1)
+    given = probe.untrained(recipe, split, "")
+    sets = {name: Part(of=split, part=name) for name in folder.sets}
+    queries = (Queries(source=Source.of(spec), split="test"),)
+    design = module.design(recipe, sets, queries, [1], given, (0.0, 0.5, 1.0))
+    assert design["negatives"].unique().tolist() == ["all", "unexposed"] and len(design) == 12
+    assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {given.key}
+    for run in dict.fromkeys(design["run"]):
+        store.build(run)
+    half = design[design["alpha"] == 0.5].iloc[0]
+    before, after = (store[cell] / "weights" for cell in (given.model, half["run"].model))
+    module.merge_weights(before, after, 0.5, tmp_path / "half")
+    [tested] = queries
+    texts = tested.frame()["text"].tolist()
+    _, scores = load_model(tmp_path / "half").search(tested.source.open(), texts, 3)
+    read = half["run"].read(store, tested).frame()
+    assert read[read["rank"] <= 3]["score"].tolist() == pytest.approx(scores.ravel().tolist())
+    values = module.values_of_design(design, folder, store, ["RR@10"])
+    assert values.groupby(["negatives", "alpha", "regime"]).size().nunique() == 1
+    assert (values.loc[values["alpha"] == 0, "trained"] == "").all()
+    found = module.write(tmp_path, module.report(values, folder.gate_ids, 0.05, 1, 400))
+    assert [path.name for path in found.files] == ["merge.csv", "merge.html"]
+    assert "<svg" in (tmp_path / "merge.html").read_text()
+
+
+def test_what_is_not_trained_has_no_weights_to_merge(spec, store):
+    split, _ = written(spec, store, "restrain", "out", size=20)
+    bm25 = ix.load_recipe("bm25")
+    given = Run(model=model_of(bm25, split.pool, 0), queries=(split.pool,))
+    with pytest.raises(InputError, match="bm25 is not trained"):
+        module.design(bm25, {}, given.queries, [1], given)
