@@ -1,7 +1,6 @@
 """What `probe` promises: measured on this machine, whatever the folder of a model is called."""
 
 import itertools
-import json
 import os
 import shutil
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from toy_json import check
 
 from interextra.cli import main
 from interextra.data.queries import Queries, Source
@@ -105,7 +105,7 @@ def test_what_cannot_be_measured_is_said(spec, store):
         cost.measure(own_training(spec, store, "mini-star"))
 
 
-def test_the_command_prints_stages_and_stops(spec, quick, capsys):
+def test_the_command_prints_stages_and_stops(spec, quick, root, capsys):
     asked = ["probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 2}", "--collection", spec]
     assert main([*asked, "--seeds", "1", "--size", "12", "--check"]) == 0
     out, error = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_the_command_prints_stages_and_stops(spec, quick, capsys):
         assert stage in out
     assert not Path("probe").exists() and "in all" in out.splitlines()[-1]
     assert main([*asked, "--seeds", "1", "--size", "12", "--check", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = check(capsys.readouterr().out, root)
     assert found["seconds"] == pytest.approx(sum(row["seconds"] for row in found["stages"][:-1]))
 
 

@@ -1,78 +1,27 @@
 """What --json prints has the keys and types that the page for scripts lists, and no others."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 import yaml
+from toy_json import check, documented
 from toy_own import written
 
 from interextra.cli import main
 from interextra.own.commands import SCHEMAS
 from interextra.own.split_folder import SplitFolder
 
-TYPES = {"string": str, "integer": int, "number": (int, float), "null": type(None)}
-
-
-def documented(root):
-    """Schema → key → (allowed types, whether it may be missing), of the tables of the page."""
-    text = (root / "book" / "agents.md").read_text(encoding="utf-8")
-    found = {}
-    for section in text.split("\n### ")[1:]:
-        schema = section.splitlines()[0]
-        rows = re.findall(r"(?m)^\| `(.+?)` \| ([\w ]+) \| \S.* \|$", section.partition("\n## ")[0])
-        found[schema] = {
-            key.removeprefix("[").removesuffix("]") if key.startswith("[") else key: (
-                tuple(types.split(" or ")),
-                key.startswith("["),
-            )
-            for key, types in rows
-        }
-    return found
-
-
-def leaves(value, path=""):
-    """(path, value) of each leaf; [] stands for each item of an array."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from leaves(part, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
-        for part in value:
-            yield from leaves(part, f"{path}[]")
-    else:
-        yield path, value
-
-
-def pattern(key):
-    """A documented key as a regular expression of paths."""
-    return re.escape(key).replace(r"\*", r".+")
-
-
-def check(output, root):
-    """Compare an output with the page; return it."""
-    found = json.loads(output)
-    assert list(found)[0] == "schema"
-    known = documented(root)[found["schema"]]
-    seen = set()
-    for path, value in leaves({key: found[key] for key in found if key != "schema"}):
-        [key] = [key for key in known if re.fullmatch(pattern(key), path)]
-        types, _ = known[key]
-        assert any(isinstance(value, TYPES[name]) for name in types), (path, value)
-        assert not isinstance(value, bool)
-        seen.add(key)
-    missing = {key for key, (_, is_optional) in known.items() if not is_optional} - seen
-    assert not missing
-    return found
-
 
 def test_every_command_with_json_is_on_the_page_with_its_version(root):
     described = yaml.safe_load((root / "lib/interextra/commands.yaml").read_text())
     with_json = {name for name, options in described.items() if "--json" in options}
-    assert set(SCHEMAS) == with_json - {"probe"}
+    assert set(SCHEMAS) == with_json - {"probe"} | {"prices"}
     assert list(documented(root)) == [
         f"interextra.{name}/{SCHEMAS[name]}"
-        for name in ("audit", "split", "regimes", "evaluate", "plan", "status")
+        for name in (
+            *["audit", "split", "regimes", "finished", "curve", "evaluate", "plan", "status"],
+            "prices",
+        )
     ]
 
 
@@ -116,6 +65,16 @@ def test_regimes(folds, root, capsys):
     assert main(["regimes", *options, "--baseline", "base.run"]) == 0
     found = check(capsys.readouterr().out, root)
     assert [claim["claim"] for claim in found["claims"]] == ["loss", "lead"]
+
+
+def test_finished(folds, spec, root, capsys):
+    write_run(Path("model.run"), folds.queries["query_id"], lambda at: at % 4)
+    write_run(Path("other.run"), folds.queries["query_id"], lambda at: at % 3)
+    options = ["--train", f"{spec}@train", "--test", f"{spec}@test", "--runs", "model.run"]
+    options += ["--rivals", "other.run", "--encoder", "lsa", "--n-boot", "100"]
+    assert main(["finished", *options, "--json"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert [row["rival"] for row in found["differences"]] == ["other"]
 
 
 def test_evaluate(folds, root, capsys):

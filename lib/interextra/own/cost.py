@@ -414,7 +414,8 @@ class Prices:
 
     def described(self) -> dict[str, Any]:
         """Return the same for a program."""
-        stages = json.loads(self.stages.to_json(orient="records"))
+        table = self.stages.rename(columns=lambda name: name.replace(" ", "_"))
+        stages = json.loads(table.to_json(orient="records"))
         return {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
 
     def write(self, folder: Path) -> Path:
