@@ -164,7 +164,8 @@ def _given(store: Store, folder: "SplitFolder", args: Namespace) -> "Given":
 def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     """Measure this machine, print what it costs, train on each set of a split, and report.
 
-    `build` computes several cells side by side; its second argument prices a cell; None: as estimated.
+    `build` computes several cells side by side; its second argument prices a cell (None: by its own
+    estimate).
     """
     _choose_device(args.device)
     from interextra.own import probe as probing
