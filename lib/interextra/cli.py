@@ -368,7 +368,7 @@ def command_probe(args: argparse.Namespace) -> None:
     """Measure a retriever of one's own in both regimes."""
     store = _store()
 
-    def build(cells: list[Cell], price: Callable[[Cell], float]) -> None:
+    def build(cells: list[Cell], price: Callable[[Cell], float] | None) -> None:
         """Compute cells; how far it is goes to stderr."""
         with (
             redirect_stdout(sys.stderr),

@@ -117,6 +117,7 @@ def test_steps_of_a_training_count_as_a_share_of_its_price(store, building):
     building(pages[0])
     note = {"step": 5, "steps": 20, "loss": [0.25]}
     write_json(store.root / "building" / pages[0].key / "weights.tmp1" / NOTE, note)
+    os.utime(store.root / "building" / pages[0].key, (time.time() - 60,) * 2)
     results = Results(store, pages, lambda cell: 600.0)
     state = results.state()
     assert state.share == pytest.approx(150 / 1200)
