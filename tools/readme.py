@@ -212,7 +212,7 @@ def sample(root: Path) -> str:
     """Return what `regimes` prints for the committed values of `probe`, without its files.
 
     The collection is the generated one. The values are those of the fine-tuned models: what `probe`
-    says of the model as given is left out.
+    says of the model as given, and the table of systems, are left out.
     """
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
@@ -234,7 +234,8 @@ def sample(root: Path) -> str:
             lines += textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
     design = " ".join(DESIGN)
     command = f"$ .venv/bin/interextra probe -m {MODEL} {design}"
-    output = "\n".join(lines).removesuffix("\n")
+    sentences, changes, *_ = "\n".join(lines).split("\n\n")
+    output = f"{sentences}\n\n{changes}"
     return f"```console\n{command}\n{output}\n```"
 
 
