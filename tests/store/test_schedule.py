@@ -138,6 +138,7 @@ def started(tmp_path):
     cells sleep.
     """
     (tmp_path / "notebooks").mkdir(), (tmp_path / "params").mkdir()
+    (tmp_path / "notebooks" / "00_it.ipynb").touch()
     (tmp_path / "driver.py").write_text(DRIVER)
     running = []
 
