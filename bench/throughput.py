@@ -36,7 +36,8 @@ SEED = 7
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = 30_522  # word pieces of BERT
 N_PASSAGES = 4096
-SMALL_PASSAGES = 256
+SMALL_PASSAGES = 128
+SMALL = {"batch_size": 2, "n_negatives": 2, "query_length": 8, "passage_length": 16}
 # recipe → other options: as many random negatives as it has of BM25, which needs no Java
 RECIPES: dict[str, dict[str, Any]] = {
     "msmarco-dense": {},
@@ -137,9 +138,11 @@ def recipe_length(recipe: Trained) -> int:
     return recipe.longest if recipe.architecture == "reranker" else recipe.passage_length
 
 
-def measure(name: str, base: Path, n_passages: int, folder: Path) -> dict[str, Any]:
+def measure(name: str, base: Path, small: bool, folder: Path) -> dict[str, Any]:
     """Return how fast a recipe trains and encodes, and the largest memory of the GPU."""
-    recipe = load_recipe(name, initialisation=str(base), **RECIPES[name])
+    options = RECIPES[name] | (SMALL if small else {})
+    recipe = load_recipe(name, initialisation=str(base), **options)
+    n_passages = SMALL_PASSAGES if small else N_PASSAGES
     collection = make_collection(folder.with_name(f"of {name}"), n_passages, recipe.passage_length)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
@@ -151,7 +154,7 @@ def measure(name: str, base: Path, n_passages: int, folder: Path) -> dict[str, A
         "precision": recipe.precision,
         "encode_precision": recipe.encode_precision,
         "step_seconds": round(step_seconds, 4),
-        "train_tokens": round(recipe._step_tokens() / step_seconds),
+        "train_tokens": round(recipe.step_tokens() / step_seconds),
         "encode_tokens": round(encoded),
     }
     if torch.cuda.is_available():
@@ -173,9 +176,8 @@ def main(small: bool, recipes: list[str], out: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
         folder = Path(name)
         base = write_base(folder / "base", small)
-        n_passages = SMALL_PASSAGES if small else N_PASSAGES
         for recipe in recipes:
-            rows.append(measure(recipe, base, n_passages, folder / recipe))
+            rows.append(measure(recipe, base, small, folder / recipe))
             print(json.dumps(rows[-1]), flush=True)
     result = {"device": device_name(), "torch": torch.__version__, "recipes": rows}
     if out:

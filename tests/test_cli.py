@@ -58,7 +58,7 @@ def test_parameter_that_is_no_yaml(house, capsys):
     )
 
 
-def test_folder_of_a_collection_may_have_any_name(house, tiny, capsys):
+def test_folder_of_a_collection_may_have_any_name(house, tiny, any_size, capsys):
     for name in ("a #b", "a=1,b c", "{a: b}", "['é']"):
         folder = tiny.rename(tiny.with_name(name))
         given = ["-p", f"collection=beir:{folder}", "-p", "test_splits=[test]", "--all"]

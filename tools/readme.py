@@ -27,6 +27,7 @@ from interextra import cli, figures
 from interextra.claims.claim import Claim, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
+from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
@@ -210,27 +211,31 @@ def shown_in(frame: pd.DataFrame) -> str:
 def sample(root: Path) -> str:
     """Return what `regimes` prints for the committed values of `probe`, without its files.
 
-    The collection is the generated one.
+    The collection is the generated one. The values are those of the fine-tuned models: what `probe`
+    says of the model as given, and the table of systems, are left out.
     """
     printed = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
+    with tempfile.TemporaryDirectory() as folder:
         split_folder = f"{folder}/split"
         runs = f"{root / SAMPLE}/{{part}}.{{seed}}.csv"
         out = f"{folder}/regimes"
-        code = cli.main(["split", "restrain", *DESIGN, "--out", split_folder])
+        with redirect_stdout(io.StringIO()):
+            code = cli.main(["split", "restrain", *DESIGN, "--out", split_folder])
         if not code:
-            code = cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
+            with redirect_stdout(printed):
+                code = cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
     if code:
         raise InputError(
             "the sample of the README cannot be made: run `python -m tools.readme sample`"
         )
     lines = []
     for line in printed.getvalue().splitlines():
-        if folder not in line:
+        if folder not in line and not line.startswith(NOT_TESTED):
             lines += textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
     design = " ".join(DESIGN)
     command = f"$ .venv/bin/interextra probe -m {MODEL} {design}"
-    output = "\n".join(lines).removesuffix("\n")
+    sentences, changes, *_ = "\n".join(lines).split("\n\n")
+    output = f"{sentences}\n\n{changes}"
     return f"```console\n{command}\n{output}\n```"
 
 

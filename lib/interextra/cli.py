@@ -379,7 +379,7 @@ def command_curve(args: argparse.Namespace) -> None:
 def _building(store: Store, folder: Path) -> Callable[[list[Cell], Callable[[Cell], float]], None]:
     """Return what computes cells, and says on stderr how far it is."""
 
-    def build(cells: list[Cell], price: Callable[[Cell], float]) -> None:
+    def build(cells: list[Cell], price: Callable[[Cell], float] | None) -> None:
         """Compute cells; how far it is goes to stderr."""
         with (
             redirect_stdout(sys.stderr),

@@ -21,6 +21,7 @@ from interextra.own.cost import Prices, Speed, side_by_side
 from interextra.own.fine_tuning import OwnTraining
 from interextra.own.splitting import DEFAULTS, gate_of, split_of
 from interextra.store import InputError
+from interextra.store.workers import WorkerLostError
 
 SPEED = Speed(
     imports=5.0,
@@ -103,6 +104,15 @@ def test_a_folder_of_any_name_is_measured(spec, store, quick, tmp_path):
 def test_what_cannot_be_measured_is_said(spec, store):
     with pytest.raises(InputError, match="trains other models first"):
         cost.measure(own_training(spec, store, "mini-star"))
+
+
+def test_a_step_for_which_memory_does_not_suffice_is_one_message(spec, store, monkeypatch):
+    def killed(*arguments):
+        raise WorkerLostError("speed of process 1: killed")
+
+    monkeypatch.setattr(cost, "build_all", killed)
+    with pytest.raises(InputError, match="killed.* give a lower --batch-size"):
+        cost.measure(own_training(spec, store))
 
 
 def test_the_command_prints_stages_and_stops(spec, quick, root, capsys):

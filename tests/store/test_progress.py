@@ -117,6 +117,7 @@ def test_steps_of_a_training_count_as_a_share_of_its_price(store, building):
     building(pages[0])
     note = {"step": 5, "steps": 20, "loss": [0.25]}
     write_json(store.root / "building" / pages[0].key / "weights.tmp1" / NOTE, note)
+    os.utime(store.root / "building" / pages[0].key, (time.time() - 60,) * 2)
     results = Results(store, pages, lambda cell: 600.0)
     state = results.state()
     assert state.share == pytest.approx(150 / 1200)
@@ -248,7 +249,7 @@ def test_status_looks_at_the_store_only(house, capsys, building):
     )
     assert not (house / "outputs").exists() or not list((house / "outputs").rglob("*.json"))
     assert main(["plan", "--json", *SMOKE_00]) == 0
-    [rows] = [notebook["cells"] for notebook in json.loads(capsys.readouterr().out)]
+    [rows] = [notebook["cells"] for notebook in json.loads(capsys.readouterr().out)["notebooks"]]
     first, second = (Store(house / "outputs" / "cells").cell(row["key"]) for row in rows[:2])
     folder = house / "outputs" / "cells" / first.key
     write_json(folder / "config.json", {"key": first.key, "code": first.code_behind})
@@ -261,9 +262,9 @@ def test_status_looks_at_the_store_only(house, capsys, building):
     )
     assert f"1 of {len(rows)} results done, 1 being computed, about " in text.splitlines()[-1]
     found = json.loads(status("--json"))
-    assert found["notebooks"] == {"00_start_here": [len(rows), 1]} and list(found["computing"]) == [
-        second.title()
-    ]
+    assert found["notebooks"] == {"00_start_here": {"results": len(rows), "done": 1}} and list(
+        found["computing"]
+    ) == [second.title()]
 
 
 def test_status_of_a_profile_that_is_not_there_is_one_line(house, capsys):

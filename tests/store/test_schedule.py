@@ -94,7 +94,9 @@ def test_a_killed_worker_is_an_error_that_names_the_cell_and_the_signal(tmp_path
 
 
 def test_a_killed_worker_is_one_line_of_the_command_line(tmp_path, monkeypatch, capsys):
-    command = Namespace(function=lambda args: build_all(Store(tmp_path), [Killed()]))
+    command = Namespace(
+        command="run", needs=[], function=lambda args: build_all(Store(tmp_path), [Killed()])
+    )
     monkeypatch.setattr(cli, "parser", lambda: Namespace(parse_args=lambda given: command))
     assert cli.main([]) == 1
     [line] = capsys.readouterr().err.splitlines()
@@ -136,6 +138,7 @@ def started(tmp_path):
     cells sleep.
     """
     (tmp_path / "notebooks").mkdir(), (tmp_path / "params").mkdir()
+    (tmp_path / "notebooks" / "00_it.ipynb").touch()
     (tmp_path / "driver.py").write_text(DRIVER)
     running = []
 
@@ -222,7 +225,8 @@ def command(args):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(10)
 
-cli.parser = lambda: argparse.Namespace(parse_args=lambda given: argparse.Namespace(function=command))
+args = argparse.Namespace(command="cell", needs=[], function=command)
+cli.parser = lambda: argparse.Namespace(parse_args=lambda given: args)
 sys.exit(cli.main([]))
 """
 

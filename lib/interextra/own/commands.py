@@ -203,7 +203,8 @@ def finished(args: Namespace) -> None:
 def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     """Measure this machine, print what it costs, train on each set of a split, and report.
 
-    `build` computes several cells side by side; its second argument prices a cell.
+    `build` computes several cells side by side; its second argument prices a cell (None: by its own
+    estimate).
     """
     _choose_device(args.device)
     from interextra.own import probe as probing
@@ -223,7 +224,7 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
         """Compute a result, and those that go side by side with it."""
         together = training.together(cell)
         if together:
-            build(together, prices.of if prices else Cell.seconds)
+            build(together, prices.of if prices else None)
         else:
             store.build(cell)
 

@@ -39,6 +39,7 @@ from interextra.store import Cell, InputError, Store, write_json, write_text
 from interextra.store.files import read_json
 from interextra.store.progress import lasting
 from interextra.store.schedule import build_all, n_workers
+from interextra.store.workers import WorkerLostError
 
 SPEED = "speed.json"
 FILE = "cost.csv"
@@ -242,7 +243,8 @@ def measure(training: OwnTraining) -> Speed:
     Raises
     ------
     InputError
-        The model cannot be trained or loaded, or its recipe trains others first.
+        The model cannot be trained or loaded, memory does not suffice, or the recipe trains others
+        first.
     """
     recipe = training.recipe
     first_stages = recipe.needs()
@@ -264,7 +266,13 @@ def measure(training: OwnTraining) -> Speed:
         cells.append(measurement)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        build_all(store, cells)
+        try:
+            build_all(store, cells)
+        except WorkerLostError as error:
+            raise InputError(
+                f"probe: {error}. {len(cells)} processes train side by side: give a lower "
+                "--batch-size or --passage-length"
+            ) from None
         speeds = [Speed(**read_json(store.path(cell) / SPEED)) for cell in cells]
     return Speed(*np.mean(speeds, axis=0).tolist())
 

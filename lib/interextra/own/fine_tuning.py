@@ -26,6 +26,7 @@ from interextra.store.files import read_json
 N_SAMPLED = 1000  # texts of each kind whose tokens are counted
 COVERED = 0.95  # share of them that is not cut
 MULTIPLE = 8  # lengths are multiples of it
+MOST_TOKENS = 256  # of a length that is not given: memory and time grow faster than it
 WIDTH = 384  # of the encoder that the default recipe's rate is for; AdamW's goes with 1 / width
 RATES = (0.1, 1 / 3, 1)  # times that rate
 MEASURE = "RR@10"  # that the rates are compared by
@@ -90,9 +91,9 @@ def _counted_tokens(module: Any, pool: Queries) -> dict[str, np.ndarray]:
 
 
 def _most_tokens(module: Any) -> int:
-    """Return how many tokens an encoder reads at once."""
+    """Return how many tokens an encoder reads at once, MOST_TOKENS at most."""
     positions = getattr(module.config, "max_position_embeddings", None)
-    return min(module.tokenizer.model_max_length, positions or np.inf)
+    return min(module.tokenizer.model_max_length, positions or np.inf, MOST_TOKENS)
 
 
 def _holding_most(n_tokens: np.ndarray, limit: int) -> int:

@@ -42,6 +42,11 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def as_estimated(cell: Cell) -> float:
+    """Return the seconds of a cell by its own estimate."""
+    return cell.seconds()
+
+
 class State(NamedTuple):
     """How many results there are and are done, and what is being computed.
 
@@ -116,7 +121,7 @@ class Results:
     """
 
     def __init__(
-        self, store: Store, cells: Iterable[Cell], price: Callable[[Cell], float] = Cell.seconds
+        self, store: Store, cells: Iterable[Cell], price: Callable[[Cell], float] = as_estimated
     ):
         self.store = store
         self.cells: dict[str, Cell] = {}
@@ -229,7 +234,7 @@ class Progress(ExitStack):
         price: Callable[[Cell], float] | None = None,
     ):
         super().__init__()
-        self.results = Results(store, cells, price or Cell.seconds)
+        self.results = Results(store, cells, price or as_estimated)
         self.formatted = State.by_work if price else State.__str__
         self.folder = folder
         self.live: Live | None = None
