@@ -6,7 +6,7 @@ training queries, three of which ask for one. The last rows say how often a mode
 seen them. Run: python bench/seen_level.py [number of simulated tests a row, default 100]
 """
 
-import sys
+import argparse
 from typing import NamedTuple
 
 import numpy as np
@@ -89,4 +89,8 @@ def main(n: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("n", type=int, nargs="?", default=100, help="simulated tests a row")
+    parser.add_argument("--small", action="store_true", help="two a row: only whether it runs")
+    args = parser.parse_args()
+    main(2 if args.small else args.n)

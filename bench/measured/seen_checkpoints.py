@@ -5,9 +5,9 @@ rates, some on half of them or on a mixture with others), ten are not: the encod
 that are fine-tuned on other queries of MedQuAD. From three that have seen the queries, and from the
 encoder, a ReSTrain split is trained, with and without the test in its report. Three stages:
 
-    python bench/seen_checkpoints.py make FOLDER           the split, lists of queries, BM25
+    python bench/measured/seen_checkpoints.py make FOLDER           the split, lists of queries, BM25
     python FOLDER/train/train.py train FOLDER/train OUT    on a GPU, with sentence-transformers
-    python bench/seen_checkpoints.py table FOLDER OUT      OUT/seen.csv, found.csv, regimes.csv
+    python bench/measured/seen_checkpoints.py table FOLDER OUT      OUT/seen.csv, found.csv, regimes.csv
 
 The second needs nothing but FOLDER/train, which `make` fills, this script and encoders included.
 """
