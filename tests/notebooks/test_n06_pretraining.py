@@ -140,7 +140,8 @@ def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
     building = {name for name, text in texts.items() if re.search(r"store\.build\b", text)}
     # The commands, which no notebook's provenance names, and what computes for a caller who gives
     # nothing else
-    assert len(files) > 15 and building == {"commands.py", "probe.py"}
+    own = {"api.py", "commands.py", "curve.py", "probe.py", "splitting.py"}
+    assert len(files) > 15 and building == own
     assert all(
         "compute=nb.run" in text
         for text in texts.values()
