@@ -1,4 +1,4 @@
-# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make golden   make clean
+# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make test-slurm   make lab   make bench   make base   make golden   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -36,6 +36,11 @@ test-browser: .venv/ready build/playwright/ready
 build/playwright/ready:
 	@$(PY) -m pip install -q --upgrade --target $(@D) playwright==1.65.2
 	@touch $@
+
+# Snakemake and job arrays on a real Slurm, which it starts and stops (Debian and Ubuntu: apt install slurm-wlm munge slurmdbd
+# mariadb-server); takes minutes, not part of `make test`.
+test-slurm: .venv/ready
+	@$(PY) tests/slurm/end_to_end.py
 
 lab: .venv/ready
 	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
@@ -78,4 +83,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: install run test test-browser lab check bench base golden reference verify readme clean
+.PHONY: install run test test-browser test-slurm lab check bench base golden reference verify readme clean

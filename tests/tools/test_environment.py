@@ -68,7 +68,7 @@ def test_every_dependency_of_the_package_is_in_both_ways_to_install(root):
     for extra in project["optional-dependencies"].values():
         requirements += extra
     needed = {normal(re.match(r"[\w.-]+", one)[0]) for one in requirements}
-    needed -= {"interextra", "snakemake-executor-plugin-slurm"}  # of Slurm: see book/cluster.md
+    needed -= {"interextra"}
     assert needed <= locked(root).keys()
     from_conda = {INSTEAD.get(name, name) for name in needed}
     assert from_conda <= environment(root).keys()

@@ -1,0 +1,249 @@
+"""A real Slurm: notebooks 00, 03 and 12 of smoke by Snakemake and by job arrays, through failures.
+
+`make test-slurm` runs it. Whatever computes them, their tables are those of `interextra run`, byte
+for byte. Houses, logs and what each job asked for and used (`jobs.csv`) are left in build/slurm.
+"""
+
+import atexit
+import importlib.util
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import cluster
+import pandas as pd
+
+from interextra.store.files import read_json
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "slurm"
+COPIED = ("notebooks", "params", "profiles", "book", "Snakefile")
+SELECTED = ["profile=smoke", "only=00,03,12"]
+PATIENCE = 1800  # seconds until something that is waited for has happened
+ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,MaxRSS"
+# In the Snakefile, what a job asks for; and the same in a house where it is too little at first.
+MEMORY = 'job_of(wildcards)["mem_mb"] * attempt'
+TOO_LITTLE = "450 * 2 ** (attempt - 1)"  # MB: enough for Snakemake itself
+
+
+class House:
+    """A copy of the repository without results, and the environment that its commands run in."""
+
+    def __init__(self, name: str, environment: dict[str, str]):
+        self.name = name
+        self.root = OUT / name
+        self.environment = environment | {"INTEREXTRA_CACHE": str(OUT / "cache")}
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        for part in COPIED:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            copy(ROOT / part, self.root / part)
+
+    def start(self, program: str, *arguments: str) -> subprocess.Popen:
+        """Start a program of this environment; what it prints is added to the house's log."""
+        with self.log.open("a") as log:
+            started = subprocess.Popen(
+                [f"{sys.prefix}/bin/{program}", *arguments],
+                cwd=self.root,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        atexit.register(started.kill)
+        return started
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a program of this environment, which must succeed."""
+        code = self.start(program, *arguments).wait()
+        assert not code, f"{program} {' '.join(arguments)} ended with {code}: see {self.log}"
+
+    @property
+    def log(self) -> Path:
+        """What the programs in this house printed."""
+        return OUT / f"{self.name}.log"
+
+    def has_said(self, text: str) -> bool:
+        """Whether a text stands in the log."""
+        return text in self.log.read_text()
+
+    def seals(self) -> list[Path]:
+        """Return the seals of the finished results."""
+        return list(self.root.glob("outputs/cells/*/seal.json"))
+
+    def tables(self) -> dict[str, bytes]:
+        """Return the tables of the executed notebooks, by their paths."""
+        paths = sorted((self.root / "outputs" / "smoke").glob("*/tables/*"))
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
+
+    def jobs(self, *options: str) -> list[str]:
+        """Return the numbers of Slurm's jobs that wait or run."""
+        command = ["squeue", "--noheader", "--format=%i", *options]
+        return cluster.said(command, self.environment).split()
+
+    def snakemake(self, *more: str, profile: str) -> list[str]:
+        """Return the README's command."""
+        return ["snakemake", "--profile", f"profiles/{profile}", *more, "--config", *SELECTED]
+
+
+def until(happened: Callable[[], object], what: str) -> None:
+    """Wait until something has happened."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.5)
+
+
+def a_running_job(house: House, snakemake: subprocess.Popen) -> str:
+    """Wait for a job that runs, beside a Snakemake that does; return its number."""
+    until(lambda: house.jobs("--states=running") or snakemake.poll() is not None, "a running job")
+    assert snakemake.poll() is None, f"Snakemake ended: see {house.log}"
+    return house.jobs("--states=running")[0]
+
+
+def check_tables(house: House, expected: dict[str, bytes]) -> None:
+    """Compare the tables of a house with those that are expected, byte for byte."""
+    made = house.tables()
+    assert made.keys() == expected.keys(), made.keys() ^ expected.keys()
+    different = [path for path, content in expected.items() if made[path] != content]
+    assert not different, f"{house.name}: other tables than of `interextra run`: {different}"
+    print(f"{house.name}: its {len(made)} tables are those of `interextra run`", flush=True)
+
+
+def run_here(environment: dict[str, str]) -> dict[str, bytes]:
+    """Compute the notebooks by `interextra run`; return their tables."""
+    house = House("run", environment)
+    only = SELECTED[1].removeprefix("only=")
+    house.run("interextra", "run", "--profile", "smoke", "--only", only)
+    tables = house.tables()
+    assert tables
+    return tables
+
+
+def undisturbed(house: House) -> None:
+    """Run the README's command; again, it has nothing to do."""
+    command = house.snakemake(profile="slurm")
+    house.run(*command)
+    house.run(*command)
+    assert house.has_said("Nothing to be done"), "a second start computed something again"
+
+
+def disturbed(house: House) -> None:
+    """Cancel a job and kill Snakemake; what is finished is not computed again."""
+    command = house.snakemake(profile="slurm-no-accounting")
+    snakemake = house.start(*command)
+    cancelled = a_running_job(house, snakemake)
+    subprocess.run(["scancel", cancelled], env=house.environment, check=True)
+    until(lambda: house.has_said("Trying to restart job"), "a cancelled job is started again")
+    until(house.seals, "a first result")
+    a_running_job(house, snakemake)
+    snakemake.kill()
+    snakemake.wait()
+    finished = {seal: seal.stat().st_mtime_ns for seal in house.seals()}
+    print(f"{house.name}: Snakemake killed after {len(finished)} results", flush=True)
+
+    assert house.start(*command).wait(), "Snakemake did not see that it was killed"
+    assert house.has_said("--unlock"), "Snakemake did not say how to go on"
+    house.run(*house.snakemake("--unlock", profile="slurm-no-accounting"))
+    house.run(*house.snakemake("--rerun-incomplete", profile="slurm-no-accounting"))
+    again = [seal for seal, time_ns in finished.items() if seal.stat().st_mtime_ns != time_ns]
+    assert not again, f"computed again: {again}"
+
+
+def too_little_memory(house: House) -> None:
+    """Ask for less memory than a job takes; it is killed, and tried again with more."""
+    snakefile = house.root / "Snakefile"
+    text = snakefile.read_text()
+    assert text.count(MEMORY) == 1, "the Snakefile asks for memory in another way"
+    snakefile.write_text(text.replace(MEMORY, TOO_LITTLE))
+    house.run(*house.snakemake(profile="slurm"))
+    said = "".join(path.read_text() for path in house.root.glob(".snakemake/slurm_logs/**/*.log"))
+    assert "exceeded memory limit" in said, "no job was killed for its memory"
+
+
+def job_arrays(house: House) -> None:
+    """Submit everything as job arrays, without Snakemake."""
+    only = SELECTED[1].removeprefix("only=")
+    house.run("interextra", "plan", "--profile", "smoke", "--only", only, "--sbatch", "jobs")
+    submitted = subprocess.run(["bash", "jobs/submit.sh"], cwd=house.root, env=house.environment)
+    assert not submitted.returncode
+    until(lambda: not house.jobs(), "all jobs have ended")
+
+
+def accounted(environment: dict[str, str]) -> pd.DataFrame:
+    """Return what each job asked for and used, as `sacct` has it.
+
+    Returns
+    -------
+    DataFrame[JobID, Comment, State, ReqCPUS, ReqMem, TimelimitRaw, ElapsedRaw, MaxRSS]
+        A row a job; memory in MB, its limit in minutes, its time in seconds.
+    """
+    command = ["sacct", "--parsable2", "--units=M", f"--format={ACCOUNTED}"]
+    rows = pd.read_csv(io.StringIO(cluster.said(command, environment)), sep="|", dtype=str)
+    for column in ("ReqMem", "MaxRSS"):
+        rows[column] = pd.to_numeric(rows[column].str.rstrip("M"))
+    job = rows["JobID"].str.partition(".")[0]
+    jobs = rows[rows["JobID"] == job].drop(columns="MaxRSS")
+    peaks = rows.groupby(job)["MaxRSS"].max()
+    return jobs.merge(peaks, left_on="JobID", right_index=True)
+
+
+def overhead(house: House, jobs: pd.DataFrame) -> float:
+    """Return the seconds that a result takes in a job beside its own computation."""
+    is_of_cells = jobs["Comment"].str.contains("rule_cells", na=False)
+    in_jobs = jobs.loc[is_of_cells, "ElapsedRaw"].astype(float).sum()
+    records = [path.parent / "provenance.json" for path in house.seals()]
+    computing = [read_json(record)["seconds"] for record in records]
+    return (in_jobs - sum(computing)) / len(computing)
+
+
+@contextmanager
+def slurm(name: str, accounting: bool) -> Iterator[dict[str, str]]:
+    """Start a Slurm in a folder of its own; its logs are left in build/slurm."""
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        try:
+            with cluster.slurm(Path(folder) / name, accounting) as environment:
+                yield environment
+        finally:
+            for log in Path(folder).glob("*/*.log"):
+                shutil.copy(log, OUT / f"{name}-{log.name}")
+
+
+def main() -> None:
+    """Check everything, with accounting and without."""
+    reason = cluster.why_not()
+    if not reason and not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
+        reason = "no executor of Snakemake for Slurm: .venv/bin/pip install '.[cluster]'"
+    if reason:
+        raise SystemExit(reason)
+    signal.signal(signal.SIGTERM, cluster.stopped_by_signal)
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    expected = run_here(dict(os.environ))
+    with slurm("accounting", accounting=True) as environment:
+        house = House("slurm", environment)
+        undisturbed(house)
+        check_tables(house, expected)
+        jobs = accounted(environment)
+        jobs.to_csv(OUT / "jobs.csv", index=False)
+        print(jobs.to_string(index=False), flush=True)
+        print(f"a result takes {overhead(house, jobs):.1f} s beside its computation", flush=True)
+        house = House("too-little-memory", environment)
+        too_little_memory(house)
+        check_tables(house, expected)
+    with slurm("no-accounting", accounting=False) as environment:
+        for disturb in (disturbed, job_arrays):
+            house = House(disturb.__name__, environment)
+            disturb(house)
+            check_tables(house, expected)
+
+
+if __name__ == "__main__":
+    main()
