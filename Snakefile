@@ -1,46 +1,107 @@
 # The same work as a graph of results and notebooks:  .venv/bin/snakemake --cores 2 --config profile=mini
-# On a cluster:  .venv/bin/snakemake --executor slurm --jobs 50 --config profile=msmarco   (see book/cluster.md)
+# On a cluster:  .venv/bin/snakemake --profile profiles/slurm --config profile=msmarco   (see book/cluster.md)
+#
+# Snakemake reads this file again in each job. The plan is made once, in the first process; the jobs read
+# the copy that lies beside the marks of what is done, outputs/jobs/<plan>/. What is there is said by the
+# store alone: each start makes a new plan of what is missing.
+import hashlib
 import json
 import subprocess
 import sys
-from glob import glob
+from functools import cache
+from pathlib import Path
 
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
+LONGEST = int(60 * float(config.get("hours", 0)))  # minutes that a job may ask for; 0: as many as it needs
 INTEREXTRA = [sys.executable, "-m", "interextra.cli"]  # of the environment that runs snakemake
-PLAN = json.loads(subprocess.check_output([*INTEREXTRA, "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
-PLAN = PLAN["notebooks"]
-MISSING = [cell for notebook in PLAN for cell in notebook["cells"] if cell["state"] == "todo"]
-CELLS = {cell["key"]: cell for cell in MISSING if not cell["what"].startswith("notebook")}
+JOBS = Path("outputs/jobs")
+
+
+def make_plan():
+    """Plan what is missing, write it for the jobs, and return its name; "" if nothing is missing."""
+    options = ["--json", "--profile", PROFILE, "--only", ONLY]
+    planned = json.loads(subprocess.check_output([*INTEREXTRA, "plan", *options]))
+    states = {cell["state"] for notebook in planned["notebooks"] for cell in notebook["cells"]}
+    if "todo" not in states and Path(f"outputs/{PROFILE}/index.html").exists():
+        return ""
+    jobs = {job["name"]: job for job in planned["jobs"]}
+    text = json.dumps({"jobs": jobs, "run": planned["run"]})
+    name = hashlib.sha256(text.encode()).hexdigest()[:20]
+    folder = JOBS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for mark in folder.glob("*.done"):  # of a plan that was the same: what it marks is missing again
+        mark.unlink()
+    (folder / "plan.json").write_text(text)
+    return name
+
+
+@cache
+def read_plan(name):
+    return json.loads((JOBS / name / "plan.json").read_text())
+
+
+def job_of(wildcards):
+    return read_plan(wildcards.plan)["jobs"][wildcards.job]
+
+
+def needed(wildcards):
+    return [f"{JOBS}/{wildcards.plan}/{name}.done" for name in job_of(wildcards)["needs"]]
+
+
+def every_job(wildcards):
+    return [f"{JOBS}/{wildcards.plan}/{name}.done" for name in read_plan(wildcards.plan)["jobs"]]
+
+
+def minutes(asked, attempt):
+    """A training that is killed at its limit goes on from there at the next attempt."""
+    return min(asked * attempt, LONGEST or asked * attempt)
+
+
+# the plan alone says what is missing, not the times of files
+PLAN = make_plan() if workflow.is_main_process else ""
 
 
 wildcard_constraints:
-    key="[0-9a-f]{20}",
+    plan="[0-9a-f]{20}",
+    job="[0-9a-f]{20}",
+
+
+localrules:
+    all,
 
 
 rule all:
     input:
-        f"outputs/{PROFILE}/index.html",
+        f"{JOBS}/{PLAN}/notebooks.done" if PLAN else [],
 
 
-rule cell:
+rule cells:
     input:
-        lambda wildcards: [f"outputs/cells/{key}/seal.json" for key in CELLS[wildcards.key]["needs"]],
+        needed,
     output:
-        "outputs/cells/{key}/seal.json",
-    threads: 1
+        touch("outputs/jobs/{plan}/{job}.done"),
+    params:
+        results=lambda wildcards: job_of(wildcards)["keys"],
+    threads: lambda wildcards: job_of(wildcards)["threads"]
     resources:
-        runtime=lambda wildcards: 10 + int(CELLS[wildcards.key]["seconds"] / 20),
+        mem_mb=lambda wildcards, attempt: job_of(wildcards)["mem_mb"] * attempt,
+        runtime=lambda wildcards, attempt: minutes(job_of(wildcards)["minutes"], attempt),
+        gpu=lambda wildcards: int(job_of(wildcards)["device"] == "gpu"),
     shell:
-        "OMP_NUM_THREADS={threads} {INTEREXTRA:q} cell {wildcards.key}"
+        "OMP_NUM_THREADS={threads} {INTEREXTRA:q} cell {params.results}"
 
 
 rule notebooks:
     input:
-        [f"outputs/cells/{key}/seal.json" for key in CELLS],
-        glob("notebooks/*.ipynb") + glob(f"params/{PROFILE}/*.yaml"),
+        every_job,
     output:
-        f"outputs/{PROFILE}/index.html",
+        touch("outputs/jobs/{plan}/notebooks.done"),
+    threads: lambda wildcards: read_plan(wildcards.plan)["run"]["threads"]
+    resources:
+        mem_mb=lambda wildcards, attempt: read_plan(wildcards.plan)["run"]["mem_mb"] * attempt,
+        runtime=lambda wildcards, attempt: minutes(read_plan(wildcards.plan)["run"]["minutes"], attempt),
+        gpu=0,
     shell:
         "{INTEREXTRA:q} run --profile {PROFILE} --only '{ONLY}'"

@@ -24,16 +24,18 @@ import yaml
 from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
 from interextra.site.repository import find_repository, repository_root
-from interextra.store import Cell, InputError, Store, cache_folder
+from interextra.store import Cell, InputError, Store, cache_folder, sbatch
+from interextra.store import jobs as batch
 from interextra.store.extras import explained, require
-from interextra.store.prices import described, priced
+from interextra.store.prices import Row, described, overview, priced, to_compute
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
-from interextra.store.schedule import build_all
+from interextra.store.schedule import build_all, n_cores
 from interextra.store.workers import STOPPING, WorkerLostError
 
 GO_ON = "results that are finished are kept: give the same command again to go on from them"
-WHOLE_NUMBERS = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
+COUNTED = ("results", "to_compute", "seconds", "peak MB", "MB", "peak GB", "disk GB")
+WHOLE_NUMBERS = dict.fromkeys(COUNTED, "{:,.0f}".format)
 
 
 class Stopped(KeyboardInterrupt):
@@ -207,8 +209,10 @@ def _computing(results: Results, running: Mapping[str, float]) -> dict[str, floa
 def command_plan(args: argparse.Namespace) -> None:
     """List what notebooks need, and what it costs, before anything is computed."""
     from interextra.data.queries import pricing
+    from interextra.models.prices import on_gpu
+    from interextra.site.outlook import Asked, sentences
 
-    with pricing():
+    with pricing(args.sample), on_gpu(args.gpu):
         store, selected = _selected(args)
         needed: list[Cell] = []
         rows = {}
@@ -216,19 +220,50 @@ def command_plan(args: argparse.Namespace) -> None:
             plan = [part for run in cell.by_place.values() for part in run.plan]
             rows[cell.name] = described(store, [*plan, cell])
             needed += plan
-    _print_downloads(selected, needed)
+        n_absent = _print_downloads(selected, needed)
+    todo, notebooks = _apart(to_compute(rows), selected)
     if args.json:
         found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
-        own.print_json("plan", {"notebooks": found})
+        asked = {"jobs": batch.jobs(todo), "run": batch.notebooks_job(notebooks)}
+        own.print_json("plan", {"notebooks": found} | asked)
         return
-    for name, table in priced(rows, os.cpu_count() or 1).items():
+    if args.sbatch:
+        _write_sbatch(args, batch.jobs(todo), batch.notebooks_job(notebooks))
+        return
+    for name, table in priced(rows).items():
         text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
         print(f"{name}\n{text}\n")
         if args.all:
-            _print_results(rows.get(name, []))
+            _print_results(rows[name])
+    total = overview(rows)
+    text = total.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
+    print(f"all notebooks\n{text}\n")
     _print_resolutions(store, args.profile, list(rows))
-    print("Seconds of one core or GPU; what several notebooks need stands at the first.")
-    print("Every result with its key: --all. Compute one: `interextra cell KEY`")
+    asked = Asked(args.gpu, args.gpus, args.cores or n_cores(), args.price, args.sample)
+    print("\n".join(sentences(rows, asked, n_absent)))
+    print("What several notebooks need stands at the first. Every result with its key: --all.")
+    print("Compute one: `interextra cell KEY`")
+
+
+def _apart(left: dict[str, list[Row]], selected: list) -> tuple[dict[str, list[Row]], list[Row]]:
+    """Return what notebooks need, by notebook, and the notebooks that are to be executed."""
+    keys = {run.key for cell in selected for run in [cell, *cell.by_place.values()]}
+    results = {}
+    notebooks = []
+    for name, rows in left.items():
+        results[name] = [row for row in rows if row["key"] not in keys]
+        notebooks += [row for row in rows if row["key"] in keys]
+    return results, notebooks
+
+
+def _write_sbatch(args: argparse.Namespace, jobs: list[dict], run: dict) -> None:
+    """Write scripts that submit everything to Slurm, and say how they are started."""
+    arguments = ["--profile", args.profile, "--only", args.only]
+    for parameter in args.parameter:
+        arguments += ["-p", parameter]
+    submit = sbatch.write(Path(args.sbatch), repository_root(), jobs, run, arguments)
+    n_results = sum(len(job["keys"]) for job in jobs)
+    print(f"{n_results} results in {len(jobs)} jobs: bash {os.path.relpath(submit)}")
 
 
 def _print_results(rows: list[dict]) -> None:
@@ -239,8 +274,8 @@ def _print_results(rows: list[dict]) -> None:
         print("", row["key"], state, seconds, row["what"], sep="  ")
 
 
-def _print_downloads(selected: list, needed: list[Cell]) -> None:
-    """Say which collections are not here, and how large they are."""
+def _print_downloads(selected: list, needed: list[Cell]) -> int:
+    """Say which collections are not here, and how large they are; return their passages."""
     from interextra.data.load import peek
 
     specs = set()
@@ -249,11 +284,14 @@ def _print_downloads(selected: list, needed: list[Cell]) -> None:
             specs.add(json.loads(run.parameters)["collection"])
     for part in needed:
         specs |= {queries.source.spec for queries in getattr(part, "queries", ())}
+    n_passages = 0
     for spec in sorted(specs):
         collection = peek(spec)
         if collection:
+            n_passages += collection["passages"]
             size = f"{collection['passages']:,} passages"
             print(f"{spec} is not here: {size} to download", file=sys.stderr)
+    return n_passages
 
 
 def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from interextra.data.queries import Queries, Source
 from interextra.models.model import Model, Pretrained
-from interextra.models.recipe import RUN_ROW_MEGABYTES, SIZES, Pretraining, load_recipe, size_of
+from interextra.models.prices import RUN_ROW_MEGABYTES, SIZES, size_of
+from interextra.models.recipe import Pretraining, load_recipe
 from interextra.models.search.run import Encoded, Run
 from interextra.models.search.vectors import TrainedVectors, Vectors
 
@@ -30,8 +31,8 @@ def train(source):
         ("minilm", "minilm"),
         ("minilm:layers=2", "minilm"),
         ("/models/all-MiniLM-L6-v2", "minilm"),
-        ("bert-base-uncased", "base-gpu"),
-        ("/minilm-experiments/bert-base", "base-gpu"),
+        ("bert-base-uncased", "base"),
+        ("/minilm-experiments/bert-base", "base"),
     ],
 )
 def test_size_is_that_of_the_initialisation(initialisation, size):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from interextra import models
-from interextra.models.recipe import RECIPES, SIZES, Recipe, load_recipe, make_recipe
+from interextra.models.prices import SIZES
+from interextra.models.recipe import RECIPES, Recipe, load_recipe, make_recipe
 from interextra.store.errors import InputError
 
 

@@ -72,16 +72,18 @@ def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, 
 
 @cache
 def _catalogued(dataset_id: str, parts: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """Return the catalogue's counts: of passages, and of judged queries by split."""
+    """Return the catalogue's counts: of passages, and by split of judged queries and of qrels."""
     import ir_datasets
 
     queries = {}
+    qrels = {}
     for split, part_id in parts:
         with_qrels = f"{part_id}/judged"
         if with_qrels not in ir_datasets.registry:
             with_qrels = part_id
         queries[split] = _count(with_qrels, "queries")
-    return {"passages": _count(dataset_id, "docs"), "queries": queries}
+        qrels[split] = _count(part_id, "qrels")
+    return {"passages": _count(dataset_id, "docs"), "queries": queries, "qrels": qrels}
 
 
 def _count(dataset_id: str, what: str) -> int | None:

@@ -23,23 +23,30 @@ if TYPE_CHECKING:
 else:
     Split = Cell  # any cell with `pool`, `parts`, `sets` and `size_of`
 
+COLLECTION_MEGABYTES = 60e-6  # of memory, for each passage
+# on disk, for each passage: as downloaded and unpacked, as converted, and in BM25's index. An
+# estimate: a passage of MS MARCO has 350 bytes
+COLLECTION_DISK = 1.2e-3
 TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]
+# Passages at random of the cheaper variant of a large collection, see `Source.n_passages`; 0: all
+_SAMPLE = [0]
+POOLED = 200  # its passages for each test query: the first 100 of two systems
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
 
 
 @contextmanager
-def pricing() -> Iterator[None]:
+def pricing(sample: int = 0) -> Iterator[None]:
     """Within it, only count a collection that would have to be downloaded.
 
-    So a plan shows its cost before.
+    So a plan shows its cost before. `sample`: see `Source.n_passages`.
     """
-    before = _PRICING[0]
-    _PRICING[0] = True
+    before = _PRICING[0], _SAMPLE[0]
+    _PRICING[0], _SAMPLE[0] = True, sample
     try:
         yield
     finally:
-        _PRICING[0] = before
+        _PRICING[0], _SAMPLE[0] = before
 
 
 class Source(BaseModel, frozen=True, extra="forbid"):
@@ -66,10 +73,37 @@ class Source(BaseModel, frozen=True, extra="forbid"):
         return bool(self.fingerprint) and self.fingerprint in _OPEN and not is_reading()
 
     def n_passages(self) -> int:
-        """Return the number of passages, by the catalogue while it is only priced."""
+        """Return the number of passages, by the catalogue while it is only priced.
+
+        While a sample is priced: the judged passages, POOLED ones for each test query, and the
+        sample, where these are fewer.
+        """
+        n_passages = self._n_all_passages()
+        if not _SAMPLE[0]:
+            return n_passages
+        return min(n_passages, _SAMPLE[0] + self._n_judged_and_pooled())
+
+    def _n_all_passages(self) -> int:
         if not self.fingerprint:
             return peek(self.spec)["passages"]
         return len(self.open().passages)
+
+    def _n_judged_and_pooled(self) -> int:
+        """Return how many passages are judged, or among the first ones of a test query."""
+        if self.fingerprint:
+            collection = self.open()
+            n_judged = {split: len(collection.qrels(split)) for split in collection.splits}
+            n_queries = {split: len(collection.query_ids(split)) for split in collection.splits}
+        else:
+            catalogued = peek(self.spec)
+            n_judged = catalogued["qrels"]
+            n_queries = catalogued["queries"]
+        n_test = sum(n_queries[split] for split in n_queries if split != "train")
+        return sum(n_judged.values()) + n_test * POOLED
+
+    def memory(self) -> float:
+        """Estimate the megabytes that the open collection takes, its queries among them."""
+        return COLLECTION_MEGABYTES * self.n_passages()
 
     # the classes are named here, so that their code is in the keys: `data.load` is apart
     def open(self) -> Collection | QuerySets:

@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 
 from interextra.data.queries import Part, Queries
 from interextra.models.model import Model, OfModel, load_model
+from interextra.models.prices import FLOAT32_MEGABYTES
 from interextra.splits.shift import Shift
 from interextra.stats.bootstrap import ratio
 from interextra.stats.correlation import correlation_test
@@ -42,6 +43,14 @@ class Nearness(OfModel):
         """Return the names of the queries and of the model."""
         test_sets = ", ".join(part.name for part in self.queries)
         return f"nearness · {test_sets} · {self.model.title()}"
+
+    def memory(self) -> float:
+        """Return the estimated megabytes at the peak: all similarities, and a copy of them."""
+        n_test = sum(part.size() for part in self.queries)
+        n_train = self.model.train.size()
+        similarities = 2 * n_test * n_train * FLOAT32_MEGABYTES
+        encoding = self.recipe.search_memory(n_train + n_test)
+        return super().memory() + encoding + similarities
 
     def seconds(self) -> float:
         """Return the seconds that it takes to encode test and training queries."""

@@ -11,7 +11,8 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
 from interextra.models.base import initialisation_digest, max_tokens_of
 from interextra.models.folders import check_saved
-from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
+from interextra.models.prices import size_of
+from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe
 from interextra.models.retriever import refuse_longer
 from interextra.models.training.losses import losses
 from interextra.store import Cell, InputError, Store, digest, offenders, scratch, write_json
@@ -102,8 +103,18 @@ class Pretrained(Cell):
         start = f"from {self.initialisation} · seed {self.seed}"
         return f"pretraining {self.how.objective} · {read} · {start}"
 
+    def device(self) -> str:
+        """Return what computes it: `cpu` or `gpu`."""
+        return size_of(self.initialisation).device
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        tokens = self.how.batch_size * self.how.length
+        training = size_of(self.initialisation).training_megabytes(tokens, has_head=True)
+        return super().memory() + training + sum(source.memory() for source in self.corpus)
+
     def seconds(self) -> float:
-        """Return the estimated seconds of one core."""
+        """Return the estimated seconds on its device."""
         how = self.how
         tokens = how.steps * how.batch_size * how.length
         slower = {"none": 0, "words": 3, "order": 3}
@@ -200,8 +211,16 @@ class Model(Cell):
         data = f"{train.source.spec} · {trained}"
         return f"model {self.recipe.architecture} · {data} · seed {self.seed}"
 
+    def device(self) -> str:
+        """Return what computes it: `cpu` or `gpu`."""
+        return self.recipe.device()
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        return super().memory() + self.recipe.train_memory() + self.train.source.memory()
+
     def seconds(self) -> float:
-        """Return the estimated seconds of one core."""
+        """Return the estimated seconds on its device."""
         return self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
 
     def megabytes(self) -> float:
@@ -232,6 +251,10 @@ class OfModel(Cell):
     def recipe(self) -> Recipe:
         """The recipe of the model."""
         return self.model.recipe
+
+    def device(self) -> str:
+        """Return what computes it: that of the model."""
+        return self.recipe.device()
 
     def modules(self) -> tuple[str, ...]:
         """Name the module of the model's architecture, too."""

@@ -9,13 +9,21 @@ import math
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from interextra.models.architectures import architectures
-from interextra.models.base import shape_of
+from interextra.models.prices import (
+    FLOAT32_MEGABYTES,
+    INDEXED_PER_SECOND,
+    JAVA,
+    NO_SIZE,
+    Size,
+    Speed,
+    size_of,
+)
 from interextra.models.training.losses import losses, losses_for
 from interextra.store.errors import InputError
 
@@ -33,53 +41,11 @@ Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]  # of learning, 
 Temperature = Annotated[float, Field(ge=1e-6, le=1e6)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a part of a loss
 
-# What models cost, estimated before anything is computed
-QUERY_TOKENS = 12  # a usual query with its special tokens
-INDEXED_PER_SECOND = 8_000  # passages, measured: Lucene's indexing
-MULTIPLICATIONS_PER_SECOND = 5e9  # of inner products, an estimate for one thread
-RUN_ROW_MEGABYTES = 7e-6  # of a passage in a run, measured
-FLOAT32_MEGABYTES = 4e-6
-
-
-class Size(NamedTuple):
-    """Speed and size of an encoder.
-
-    `train_tokens`, `encode_tokens`: tokens a second, forward and backward or forward only;
-    `dimension`: of its vectors; `megabytes`: of its weights.
-    """
-
-    train_tokens: float
-    encode_tokens: float
-    dimension: int
-    megabytes: float
-
-
-SIZES = {
-    # these two measured on one thread of a 2-core CPU
-    "tiny": Size(90_000, 200_000, 64, 1.6),
-    "minilm": Size(2_500, 9_000, 384, 62.0),
-    # BERT-base in half precision on one recent GPU, an estimate
-    "base-gpu": Size(150_000, 450_000, 768, 440.0),
-}
-
-
-def size_of(initialisation: str) -> Size:
-    """Return the size of an initialisation.
-
-    It is that of our own base, of MiniLM (by the name of a folder or hub id), else of BERT-base.
-    """
-    shape = shape_of(initialisation)
-    if shape == "tiny-base":
-        return SIZES["tiny"]
-    if "minilm" in Path(shape).name.lower():
-        return SIZES["minilm"]
-    return SIZES["base-gpu"]
-
 
 class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
 
-    size: ClassVar[Size] = Size(0.0, 0.0, 0, 0.0)  # of the weights
+    size: ClassVar[Size] = NO_SIZE  # of the weights
     # values that name an initialisation beside `initialisation`
     reads: ClassVar[tuple[str, ...]] = ()
 
@@ -90,13 +56,25 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
         """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
         return 0
 
+    def device(self) -> str:
+        """Return what trains and searches: `cpu` or `gpu`."""
+        return "cpu"
+
     def train_seconds(self, n_train: int, n_passages: int) -> float:
-        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        """Estimate the seconds of training on its device; texts are as long as allowed."""
         return 0.0
 
     def search_seconds(self, n_passages: int, n_queries: int) -> float:
-        """Estimate the seconds of one core in which passages are made ready for a search."""
+        """Estimate the seconds on its device in which passages are made ready for a search."""
         return n_passages / INDEXED_PER_SECOND
+
+    def train_memory(self) -> float:
+        """Estimate the megabytes that a training adds to a process with the collection."""
+        return JAVA
+
+    def search_memory(self, n_queries: int) -> float:
+        """Estimate the megabytes that a search adds to its process, without the ranking."""
+        return JAVA
 
     def needs(self) -> list[str]:
         """Return what `model.fit` must be given: some of start, ranking, teacher."""
@@ -137,6 +115,7 @@ class Trained(Recipe):
 
     # what an architecture gives to a loss, see `losses`
     scores: ClassVar[tuple[str, ...]] = ("batch",)
+    has_head: ClassVar[bool] = False  # whether each token has a logit for every word
 
     # tiny-base, random, minilm, minilm:layers=2, a folder or a hub id
     initialisation: str = "tiny-base"
@@ -287,20 +266,46 @@ class Trained(Recipe):
             return load_recipe(self.after).size
         return size_of(self.initialisation)
 
+    @property
+    def speed(self) -> Speed:
+        """Speed on its device, with the precisions of the recipe."""
+        return self.size.speed(self.architecture, self.precision, self.encode_precision)
+
+    def device(self) -> str:
+        """Return what trains and searches: `cpu` or `gpu`, by the size of the encoder."""
+        return self.size.device
+
     def train_seconds(self, n_train: int, n_passages: int) -> float:
-        """Estimate the seconds of training on one core; texts are as long as the recipe allows."""
+        """Estimate the seconds of training on its device; texts are as long as allowed."""
         tokens = self.training_steps(n_train) * self.step_tokens()
         read_only_tokens = 0  # which training reads without learning from it
         if self.teacher:
             read_only_tokens += tokens  # the teacher's share of each batch
         if self.negatives == "own":
             read_only_tokens += self._search_tokens(n_passages, 0)  # all passages, once
-        speed = self.size
+        speed = self.speed
         return tokens / speed.train_tokens + read_only_tokens / speed.encode_tokens
 
     def search_seconds(self, n_passages: int, n_queries: int) -> float:
-        """Estimate the seconds of one core in which a search reads texts."""
-        return self._search_tokens(n_passages, n_queries) / self.size.encode_tokens
+        """Estimate the seconds on its device in which a search reads texts."""
+        return self._search_tokens(n_passages, n_queries) / self.speed.encode_tokens
+
+    def train_memory(self) -> float:
+        """Estimate the megabytes that a training adds to a process with the collection."""
+        megabytes = self.size.training_megabytes(self.step_tokens(), self.has_head)
+        if self.teacher:
+            megabytes += self.size.megabytes
+        if "bm25" in self.negatives:
+            megabytes += JAVA
+        return megabytes
+
+    def search_memory(self, n_queries: int) -> float:
+        """Estimate the megabytes that a search adds to its process, without the ranking."""
+        return self.size.searching_megabytes() + n_queries * self.query_megabytes()
+
+    def query_megabytes(self) -> float:
+        """Return the megabytes of an encoded query."""
+        return self.size.dimension * FLOAT32_MEGABYTES
 
     def step_tokens(self) -> int:
         """Return the tokens that a training step reads."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection, Passages, write_passages
+from interextra.models.prices import JAVA
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.vectors import QueryVectors
 from interextra.overlap.annotation import SHEET
@@ -31,6 +32,10 @@ class Candidates(Cell):
     def title(self) -> str:
         """Return what a reader calls the candidates."""
         return f"candidates · {self.k} a method · {self.vectors.title()}"
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak: Java, and the vectors."""
+        return super().memory() + JAVA + 2 * self.vectors.megabytes()
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""

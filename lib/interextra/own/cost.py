@@ -26,7 +26,8 @@ from interextra.data.queries import Queries
 from interextra.models.architectures.reranker import Reranker
 from interextra.models.encoders import MiniLM, default_encoder
 from interextra.models.model import fit, load_model
-from interextra.models.recipe import INDEXED_PER_SECOND, SIZES, Recipe, Trained, changed
+from interextra.models.prices import INDEXED_PER_SECOND, SIZES
+from interextra.models.recipe import Recipe, Trained, changed
 from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import device, exact_search

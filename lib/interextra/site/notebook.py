@@ -20,6 +20,8 @@ from interextra import FRONT
 from interextra.claims.claim import of_notebook
 from interextra.claims.wording import ANSWERS
 from interextra.data.load import data_folder
+from interextra.models.prices import RANKED_MEGABYTES
+from interextra.models.search.run import Ranking
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.papers.published import FOLDER
@@ -35,6 +37,7 @@ from interextra.store.processor import environment
 if TYPE_CHECKING:
     from interextra.site.worlds import Worlds
 
+KERNEL_MEGABYTES = 2_500.0  # of memory: two processes, with torch, matplotlib and Java
 TIMEOUT = 7200  # seconds that one notebook cell may take
 
 
@@ -87,6 +90,12 @@ class Notebook(Cell):
     def title(self) -> str:
         """Return what a reader calls it."""
         return f"notebook {self.name}"
+
+    def memory(self) -> float:
+        """Estimate the megabytes of memory at the peak: the kernel, and the largest run twice."""
+        rankings = [cell for cell in self.plan if isinstance(cell, Ranking)]
+        largest = max((ranking.n_queries() * ranking.depth for ranking in rankings), default=0)
+        return KERNEL_MEGABYTES + 2 * RANKED_MEGABYTES * largest
 
     def seconds(self) -> float:
         """Estimate the seconds of the execution alone."""

@@ -149,7 +149,7 @@ class Session(OutputFolder):
         print(f"{len(rows)} results; {left}")
         self._print_other_parameters()
         every = [row | {"state": "todo"} for row in rows]
-        table = priced({self.name: every}, cores=1)[self.name]
+        table = priced({self.name: every})[self.name]
         whole_numbers = table[["results", "seconds", "MB"]].round().astype(int)
         return shown(whole_numbers.reset_index(names="what"))
 

@@ -30,6 +30,10 @@ class OfVectors(Cell):
         """The queries that are divided."""
         return self.vectors.train
 
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak: the vectors, and copies of them."""
+        return super().memory() + self.pool.source.memory() + 3 * self.vectors.megabytes()
+
     def nonzero_vectors(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
         """Read the vectors of the training and of the test queries, none of length 0.
 

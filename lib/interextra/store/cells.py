@@ -36,6 +36,9 @@ UNREADABLE = (
     ValueError,
 )
 
+# Memory of a process that computes a small cell: Python, numpy, pandas, Arrow
+PROCESS_MEGABYTES = 250.0
+
 _reading = ContextVar("_reading", default=False)
 
 
@@ -70,9 +73,21 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
         """Return what a reader calls it."""
         return type(self).__name__
 
+    def device(self) -> str:
+        """Return what computes it: `cpu` or `gpu`."""
+        return "cpu"
+
     def seconds(self) -> float:
-        """Estimate the seconds of one core."""
+        """Estimate the seconds on its device: a GPU, or so many cores as it has `threads`."""
         return 1.0
+
+    def threads(self) -> int:
+        """Return the cores that it uses."""
+        return 1
+
+    def memory(self) -> float:
+        """Estimate the megabytes of memory at the peak, those of the process included."""
+        return PROCESS_MEGABYTES
 
     def megabytes(self) -> float:
         """Estimate the size on disk."""

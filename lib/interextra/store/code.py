@@ -24,7 +24,21 @@ ROOT = Path(__file__).parents[1]
 CHANGES_NO_RESULT = "CHANGES_NO_RESULT"
 STORE = f"{PACKAGE}.store."
 # Methods of a kind of cell that describe it.
-DESCRIBING = {"title", "seconds", "megabytes", "modules", "train_seconds", "search_seconds"}
+DESCRIBING = {
+    "title",
+    "modules",
+    "device",
+    "threads",
+    "seconds",
+    "memory",
+    "megabytes",
+    "speed",
+    "train_seconds",
+    "train_memory",
+    "search_seconds",
+    "search_memory",
+    "query_megabytes",
+}
 # Libraries that compute, as they are imported.
 COMPUTING = {
     "faiss",

@@ -147,7 +147,16 @@ def _run(pool: Pool, missing: dict[str, Cell], done: Done, watch: Watch) -> None
 def n_workers(n_cells: int) -> int:
     """Return how many cells this machine computes at once.
 
-    No more than it has GPUs, where it has some.
+    No more than it has GPUs, where it has some, and than this process may use cores.
     """
     n_gpus = len(list(GPUS.glob("*")))
-    return min(n_gpus or os.cpu_count() or 1, n_cells)
+    return min(n_gpus or n_cores(), n_cores(), n_cells)
+
+
+def n_cores() -> int:
+    """Return how many cores this process may use; in a job of Slurm, those that it was given."""
+    n_allowed = len(os.sched_getaffinity(0))
+    allocated = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if allocated.isdecimal():
+        return max(1, min(int(allocated), n_allowed))
+    return n_allowed

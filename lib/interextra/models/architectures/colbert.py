@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from interextra.data.collection import Collection
+from interextra.models.prices import FLOAT32_MEGABYTES
 from interextra.models.recipe import Dimension, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.search.topk import device
@@ -36,6 +37,10 @@ class Options(Trained):
     dimension: Dimension = Field(128, ge=1)  # of a token's vector
     # pad queries with [MASK] to query_length and let the masks score, too
     query_expansion: bool = False
+
+    def query_megabytes(self) -> float:
+        """Return the megabytes of an encoded query: a vector for each token."""
+        return self.query_length * self.dimension * FLOAT32_MEGABYTES
 
 
 class ColBERT(Encoder):

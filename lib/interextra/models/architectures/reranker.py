@@ -12,6 +12,7 @@ from pydantic import Field
 
 from interextra.data.collection import Collection, Passages
 from interextra.models.architectures import bm25
+from interextra.models.prices import JAVA
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Neural, reopen, transformer
 from interextra.models.search.topk import device
@@ -55,6 +56,14 @@ class Options(Trained, bm25.Options):
     def step_tokens(self) -> int:
         """Return the tokens that a training step reads: pairs of query and passage."""
         return (self.batch_size + self.drawn()) * self.longest
+
+    def search_memory(self, n_queries: int) -> float:
+        """Estimate the megabytes that a search adds to its process: BM25 comes before it."""
+        return self.size.searching_megabytes() + JAVA
+
+    def train_memory(self) -> float:
+        """Estimate the megabytes that a training adds to its process: BM25's index is made, too."""
+        return self.size.training_megabytes(self.step_tokens()) + JAVA
 
     def _search_tokens(self, n_passages: int, n_queries: int) -> int:
         """Return the tokens that a search reads: those of `rerank_depth` pairs a query."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LABEL = "SPLADE"
 COLOUR = "#009E73"
 ENCODES_QUERIES = True
-HEAD = 2.5  # so many times the seconds of a dense retriever: each token has a logit for every word
 
 
 class Options(Trained):
@@ -40,17 +39,10 @@ class Options(Trained):
     """
 
     scores: ClassVar[tuple[str, ...]] = ("batch", "query")
+    has_head: ClassVar[bool] = True
 
     query_flops: Weight = 3e-4
     passage_flops: Weight = 1e-4
-
-    def train_seconds(self, n_train: int, n_passages: int) -> float:
-        """Return two and a half times the seconds of a dense retriever, see `HEAD`."""
-        return HEAD * super().train_seconds(n_train, n_passages)
-
-    def search_seconds(self, n_passages: int, n_queries: int) -> float:
-        """Return two and a half times the seconds of a dense retriever, see `HEAD`."""
-        return HEAD * super().search_seconds(n_passages, n_queries)
 
 
 class Splade(Encoder):

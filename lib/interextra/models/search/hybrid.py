@@ -47,11 +47,15 @@ class Reranked(OfModel, OfRuns):
             frames.append(qrels[qrels["relevance"] >= 1])
         return pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates()
 
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        return super().memory() + self.recipe.size.searching_megabytes()
+
     def seconds(self) -> float:
-        """Return the estimated seconds of one core."""
+        """Return the estimated seconds on its device."""
         n_pairs = len(self.runs) * self.depth * self.n_queries()
         length = self.recipe.query_length + self.recipe.passage_length
-        return n_pairs * length / self.recipe.size.encode_tokens
+        return n_pairs * length / self.recipe.speed.encode_tokens
 
     def title(self) -> str:
         """Return what a reader calls it."""

@@ -15,12 +15,15 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.models.architectures.dense import Dense, inner_products
 from interextra.models.model import LOG, Model, OfModel, file_of, names_of
-from interextra.models.recipe import (
+from interextra.models.prices import (
     FLOAT32_MEGABYTES,
+    FUSED_MEGABYTES,
     MULTIPLICATIONS_PER_SECOND,
+    RANKED_MEGABYTES,
     RUN_ROW_MEGABYTES,
-    Recipe,
+    passage_bytes,
 )
+from interextra.models.recipe import Recipe
 from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
@@ -126,6 +129,11 @@ class Ranking(Cell):
         """Return the estimated size on disk."""
         return RUN_ROW_MEGABYTES * self.n_queries() * self.depth
 
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        ranking = RANKED_MEGABYTES * self.n_queries() * self.depth
+        return super().memory() + self.source.memory() + ranking
+
     def n_queries(self) -> int:
         """Return the number of queries in all sets."""
         return sum(queries.size() for queries in self.queries)
@@ -156,9 +164,13 @@ class Run(OfModel, Ranking):
         return f"run {model} → {self._set_names()} of {self.source.spec}"
 
     def seconds(self) -> float:
-        """Return the estimated seconds of one core: those in which the model reads texts."""
+        """Return the estimated seconds on its device: those in which the model reads texts."""
         n_passages = self.source.n_passages()
         return self.recipe.search_seconds(n_passages, self.n_queries())
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        return super().memory() + self.recipe.search_memory(self.n_queries())
 
 
 class Encoded(OfModel):
@@ -194,8 +206,12 @@ class Encoded(OfModel):
         return f"encoding · passages of {self.source.spec} by {self.model.title()}"
 
     def seconds(self) -> float:
-        """Return the estimated seconds of one core."""
+        """Return the estimated seconds on its device."""
         return self.recipe.search_seconds(self.source.n_passages(), 0)
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        return super().memory() + self.recipe.search_memory(0) + self.source.memory()
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -289,6 +305,17 @@ class Searched(OfModel, Ranking):
         """Return what a reader calls it."""
         index = f"{self.index} {self.parameters}"
         return f"search · {index} → {self._set_names()} of {self.encoded.title()}"
+
+    def device(self) -> str:
+        """Return what computes it: faiss, on the CPU."""
+        return "cpu"
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak: the index, and a block."""
+        size = self.recipe.size
+        n_bytes = passage_bytes(self.index, self.truncate_dim or size.dimension)
+        index = self.source.n_passages() * n_bytes / 1e6
+        return super().memory() + size.searching_megabytes() + index
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core: those of an exact search."""
@@ -396,6 +423,10 @@ class Fused(OfRuns):
     method: str = "rrf"
     weights: tuple[float, ...] = ()
     tuned: Queries | Part | None = None  # one of the sets of queries that the runs rank
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak: the runs as ranx has them."""
+        return super().memory() + FUSED_MEGABYTES * self.n_queries() * self.depth * len(self.runs)
 
     def build(self, folder: Path, store: Store) -> None:
         """Fuse the rankings of each set of queries, with tuned weights where they are asked for."""

@@ -18,7 +18,13 @@ from interextra.data.queries import Queries
 from interextra.models.base import initialisation_digest, is_named
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, OfModel, refuse_changed
-from interextra.models.recipe import FLOAT32_MEGABYTES, QUERY_TOKENS, Size, size_of
+from interextra.models.prices import (
+    FLOAT32_MEGABYTES,
+    QUERY_MEGABYTES,
+    QUERY_TOKENS,
+    Size,
+    size_of,
+)
 from interextra.store import Cell, InputError, Store, offenders, sha256
 
 # What numpy, Arrow and pandas raise of a file that holds no vectors
@@ -95,8 +101,18 @@ class Encodings(QueryVectors):
         encoder = self.open(texts[0], store)
         return map(encoder.encode_queries, texts)
 
+    def device(self) -> str:
+        """Return what computes it: `cpu` or `gpu`."""
+        return self.size().device
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        queries = self.n_queries() * QUERY_MEGABYTES + 2 * self.megabytes()
+        encoding = self.size().searching_megabytes()
+        return super().memory() + encoding + self.train.source.memory() + queries
+
     def seconds(self) -> float:
-        """Return the estimated seconds of one core."""
+        """Return the estimated seconds on its device."""
         return self.n_queries() * QUERY_TOKENS / self.size().encode_tokens
 
     def megabytes(self) -> float:

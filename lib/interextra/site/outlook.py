@@ -1,0 +1,76 @@
+"""What a plan costs, said in sentences: which devices for how long, which memory, which disk."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from interextra.data.queries import COLLECTION_DISK, POOLED
+from interextra.models.prices import throughput
+from interextra.store.prices import Row, outlook, overview, to_compute
+from interextra.store.progress import lasting
+
+
+class Asked(NamedTuple):
+    """For what a plan is priced.
+
+    `gpu`: whose speed, see `throughput`; so many GPUs and cores at once; `price`: of a GPU hour;
+    `sample`: passages at random of the cheaper variant, 0: all passages.
+    """
+
+    gpu: str
+    gpus: int
+    cores: int
+    price: float = 0.0
+    sample: int = 0
+
+
+def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, n_absent: int) -> list[str]:
+    """Return what is to be computed, how long it takes and what it needs.
+
+    Parameters
+    ----------
+    rows
+        Name of each notebook → its rows of `prices.described`.
+    n_absent
+        Passages of the collections that are not here.
+    """
+    todo = [row for of_notebook in to_compute(rows).values() for row in of_notebook]
+    if not todo:
+        return ["All results are there."]
+    total = overview(rows).loc["in all"]
+    lines = [
+        f"To compute: {total['GPU h']:,.1f} hours of one GPU and {total['CPU h']:,.1f} of one core.",
+        *_times(todo, asked),
+    ]
+    if asked.price:
+        cost = total["GPU h"] * asked.price
+        lines.append(f"At {asked.price:g} a GPU hour it costs {cost:,.0f}.")
+    lines.append(f"Memory: {total['peak GB']:,.0f} GB for the largest result.")
+    lines.append(f"Disk: {total['disk GB']:,.0f} GB of results under outputs/cells.")
+    if n_absent:
+        gigabytes = n_absent * COLLECTION_DISK / 1000
+        lines.append(
+            f"Disk besides: about {gigabytes:,.0f} GB in the cache for {n_absent:,} passages, as "
+            "downloaded, as converted, and in the index of BM25."
+        )
+    if asked.sample:
+        lines.append(
+            "Each large collection is cut to its judged passages, "
+            f"{POOLED} of the first ones of each test query and {asked.sample:,} at random."
+        )
+    if total["GPU h"]:
+        lines.append(f"Speed of a GPU, {asked.gpu}: {throughput(asked.gpu)['source']}.")
+    lines.append(f"Speed of a core: {throughput('cpu')['source']}.")
+    return lines
+
+
+def _times(todo: Sequence[Row], asked: Asked) -> list[str]:
+    """Return what takes longest, and how long everything takes."""
+    ahead = outlook(todo, asked.gpus, asked.cores)
+    longest = max(todo, key=lambda row: row["seconds"])
+    chain = " → ".join(row["what"].partition(" · ")[0] for row in ahead.path)
+    return [
+        f"The longest result takes {lasting(longest['seconds'])}: {longest['what']}.",
+        f"The longest chain takes {lasting(ahead.path_seconds)}: {chain}.",
+        f"With {asked.gpus} GPU and {asked.cores} cores at once everything takes "
+        f"{lasting(ahead.seconds)}.",
+    ]
