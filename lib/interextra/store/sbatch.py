@@ -29,6 +29,7 @@ SUBMIT = """\
 # Submits everything to Slurm. Each level of results waits until the one before it is there.
 # Options of sbatch that all jobs need may follow: bash {submit} --partition=NAME
 set -euo pipefail
+shopt -s inherit_errexit  # what sbatch refuses ends it all
 cd {root}
 folder={folder}
 mkdir -p "$folder/logs"
