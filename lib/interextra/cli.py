@@ -3,7 +3,6 @@
 import argparse
 import errno
 import importlib
-import json
 import math
 import os
 import re
@@ -165,6 +164,23 @@ def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin
     print(f"{len(selected)} notebooks, {n_taken} of them taken as they were; {n_new} new results")
 
 
+def command_fetch(args: argparse.Namespace) -> int:
+    """Load what notebooks need from a network; list it before, with sizes and licences."""
+    from interextra.site import fetch
+
+    items = fetch.items_of(repository_root(), args)
+    print(fetch.listing(items), file=sys.stderr if args.json else sys.stdout, flush=True)
+    failures = {} if args.check else fetch.fetch(items)
+    if args.json:
+        if not args.check:
+            items = fetch.items_of(repository_root(), args)
+        found = [item._asdict() for item in items]
+        own.print_json("fetch", {"items": found, "failures": failures})
+    for message in failures.values():
+        print(f"interextra: {message}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def command_status(args: argparse.Namespace) -> None:
     """Say how far a run is.
 
@@ -172,7 +188,7 @@ def command_status(args: argparse.Namespace) -> None:
     """
     import pandas as pd
 
-    from interextra.data.queries import pricing
+    from interextra.data.pricing import pricing
 
     with pricing():
         store, selected = _selected(args)
@@ -206,20 +222,22 @@ def _computing(results: Results, running: Mapping[str, float]) -> dict[str, floa
 
 def command_plan(args: argparse.Namespace) -> None:
     """List what notebooks need, and what it costs, before anything is computed."""
-    from interextra.data.queries import pricing
+    from interextra.data.pricing import pricing
+    from interextra.site import fetch
 
-    with pricing():
+    with pricing() as asked:
         store, selected = _selected(args)
-        needed: list[Cell] = []
         rows = {}
         for cell in selected:
             plan = [part for run in cell.by_place.values() for part in run.plan]
             rows[cell.name] = described(store, [*plan, cell])
-            needed += plan
-    _print_downloads(selected, needed)
+    missing = fetch.missing(asked)
+    fetch_command = fetch.command_of(args) if missing else ""
+    if missing:
+        print(fetch.advice(missing, fetch_command), file=sys.stderr)
     if args.json:
         found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
-        own.print_json("plan", {"notebooks": found})
+        own.print_json("plan", {"notebooks": found, "missing": missing, "fetch": fetch_command})
         return
     for name, table in priced(rows, os.cpu_count() or 1).items():
         text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
@@ -237,23 +255,6 @@ def _print_results(rows: list[dict]) -> None:
         state = f"{row['state']:<4}"
         seconds = f"{row['seconds']:8.0f} s"
         print("", row["key"], state, seconds, row["what"], sep="  ")
-
-
-def _print_downloads(selected: list, needed: list[Cell]) -> None:
-    """Say which collections are not here, and how large they are."""
-    from interextra.data.load import peek
-
-    specs = set()
-    for cell in selected:
-        for run in cell.by_place.values():
-            specs.add(json.loads(run.parameters)["collection"])
-    for part in needed:
-        specs |= {queries.source.spec for queries in getattr(part, "queries", ())}
-    for spec in sorted(specs):
-        collection = peek(spec)
-        if collection:
-            size = f"{collection['passages']:,} passages"
-            print(f"{spec} is not here: {size} to download", file=sys.stderr)
 
 
 def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
@@ -402,6 +403,7 @@ def command_regimes(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "run": command_run,
+    "fetch": command_fetch,
     "status": command_status,
     "plan": command_plan,
     "verify": command_verify,

@@ -3,8 +3,7 @@
 A set is a split of a collection, or a named set of a split cell.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from interextra.data.collection import Collection, in_order, no_split, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
+from interextra.data.pricing import is_pricing, note_collection
 from interextra.store import Cell, InputError, Store
 from interextra.store.cells import is_reading
 
@@ -24,22 +24,7 @@ else:
     Split = Cell  # any cell with `pool`, `parts`, `sets` and `size_of`
 
 TRAINED = 1  # relevance from which a passage is a positive of a training
-_PRICING = [False]
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
-
-
-@contextmanager
-def pricing() -> Iterator[None]:
-    """Within it, only count a collection that would have to be downloaded.
-
-    So a plan shows its cost before.
-    """
-    before = _PRICING[0]
-    _PRICING[0] = True
-    try:
-        yield
-    finally:
-        _PRICING[0] = before
 
 
 class Source(BaseModel, frozen=True, extra="forbid"):
@@ -51,8 +36,9 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     @classmethod
     def of(cls, spec: str) -> "Source":
         """Return the source that a spec names."""
+        note_collection(spec)
         fingerprint = ""
-        if not (_PRICING[0] and peek(spec)):
+        if not (is_pricing() and peek(spec)):
             fingerprint = open_collection(spec).fingerprint
         _OPEN.add(fingerprint)
         return cls(spec=spec, fingerprint=fingerprint)
@@ -78,8 +64,13 @@ class Source(BaseModel, frozen=True, extra="forbid"):
         Raises
         ------
         InputError
-            Its content has changed since it was planned.
+            It was planned before it was here, or its content has changed since.
         """
+        if not self.fingerprint:
+            raise InputError(
+                f"{self.spec} was not here when this was planned: fetch it (`interextra fetch`), "
+                "then plan again (`interextra plan`)"
+            )
         collection = open_collection(self.spec)
         if collection.fingerprint != self.fingerprint:
             raise InputError(
@@ -111,7 +102,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         splits: Sequence[str] = [self.split]
         if self.source.is_open:
             splits = self.source.open().splits
-        elif _PRICING[0] and not self.source.fingerprint:
+        elif is_pricing() and not self.source.fingerprint:
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
             raise no_split(self.source.spec, self.split, splits)
