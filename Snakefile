@@ -23,6 +23,10 @@ def make_plan():
     """Plan what is missing, write it for the jobs, and return its name; "" if nothing is missing."""
     options = ["--json", "--profile", PROFILE, "--only", ONLY]
     planned = json.loads(subprocess.check_output([*INTEREXTRA, "plan", *options]))
+    if planned["missing"]:  # jobs would compute what was only priced
+        names = ", ".join(planned["missing"][:3])
+        count = f"{len(planned['missing'])} collections and models are not here ({names}, …)"
+        raise WorkflowError(f"{count}: {planned['fetch']}")
     states = {cell["state"] for notebook in planned["notebooks"] for cell in notebook["cells"]}
     if "todo" not in states and Path(f"outputs/{PROFILE}/index.html").exists():
         return ""

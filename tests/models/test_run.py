@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from toy_cells import Visible
 
-from interextra.data.queries import Part, Queries, Source, pricing
+from interextra.data.pricing import pricing
+from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures import evaluate as measures
 from interextra.models.model import Model, file_of

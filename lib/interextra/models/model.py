@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from interextra.data.collection import Collection
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
-from interextra.models.base import initialisation_digest, max_tokens_of
+from interextra.models.base import initialisation_digest, max_tokens_of, refuse_unfetched
 from interextra.models.folders import check_saved
 from interextra.models.prices import size_of
 from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe
@@ -61,7 +61,8 @@ def refuse_changed(planned: str, found: str, what: str) -> None:
     """Refuse files that are no longer those that a plan was made with, by their digests."""
     if planned != found:
         raise InputError(
-            f"{what}: its files are not those that were planned: their content changed. Plan again"
+            f"{what}: its files are not those that were planned: their content changed. Plan again "
+            "(`interextra plan`); so do plans that were made before a model was fetched"
         )
 
 
@@ -91,6 +92,7 @@ class Pretrained(Cell):
         """Pretrain, and write the weights and the log."""
         from interextra.models.training.objectives import pretrain  # which imports torch
 
+        refuse_unfetched(self.initialisation)
         found = initialisation_digest(self.initialisation)
         refuse_changed(self.start, found, f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]
@@ -167,6 +169,8 @@ class Model(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         """Train, and write the weights and the log."""
+        for name in ("initialisation", *self.recipe.reads):
+            refuse_unfetched(getattr(self.recipe, name, ""))
         found = weights_digest(self.recipe)
         refuse_changed(self.start, found, f"initialisation of {self.title()}")
         query_ids = self.train.ids(store)
