@@ -11,9 +11,11 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
 from interextra.models.base import initialisation_digest, max_tokens_of, refuse_unfetched
 from interextra.models.folders import check_saved
+from interextra.models.launch import launch, processes_to_start
 from interextra.models.prices import size_of
 from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe
 from interextra.models.retriever import refuse_longer
+from interextra.models.training.checkpoints import Checkpoints
 from interextra.models.training.losses import losses
 from interextra.store import Cell, InputError, Store, digest, offenders, scratch, write_json
 from interextra.store.cells import config_of
@@ -96,7 +98,9 @@ class Pretrained(Cell):
         found = initialisation_digest(self.initialisation)
         refuse_changed(self.start, found, f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]
-        log = pretrain(self.how, corpus, self.initialisation, self.seed, folder / "weights")
+        weights = folder / "weights"
+        checkpoints = Checkpoints.of(self, store)
+        log = pretrain(self.how, corpus, self.initialisation, self.seed, weights, checkpoints)
         write_json(folder / "pretraining.json", log)
 
     def title(self) -> str:
@@ -185,9 +189,12 @@ class Model(Cell):
         )
         write_json(folder / LOG, log | {"n_train": len(query_ids)})
 
-    def _given(self, store: Store) -> dict[str, Path]:
-        """Return what other cells hold of what the training reads, see `fit`."""
-        given = {}
+    def _given(self, store: Store) -> dict[str, Any]:
+        """Return what the training reads of other cells, and its checkpoints, see `fit`."""
+        given: dict[str, Any] = {}
+        if isinstance(self.recipe, Trained):
+            n_processes = processes_to_start(self.recipe)
+            given["checkpoints"] = Checkpoints.of(self, store, n_processes)
         for role, cell, name in (
             ("start", self.first, "weights"),
             ("teacher", self.teacher, "weights"),
@@ -272,7 +279,7 @@ def fit(
     split: str,
     seed: int,
     out_dir: str | Path,
-    **given: Path,
+    **given: Any,
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
@@ -284,7 +291,7 @@ def fit(
         What other cells hold, and some recipes need: `start`, the folder of the weights that
         training goes on from (pretraining, after); `ranking`, a run of the training queries (mined
         negatives); `teacher`, a model's folder; `spared`, a JSON list of doc_ids that are never
-        negatives.
+        negatives. `checkpoints`, a `Checkpoints`: a training that was killed goes on from there.
 
     Returns
     -------
@@ -304,6 +311,9 @@ def fit(
             "see planning.model_of"
         )
     _refuse_other_files(out_dir)
+    n_processes = processes_to_start(recipe)
+    if n_processes > 1:
+        return launch(n_processes, recipe, collection, query_ids, split, seed, out_dir, given)
     started = recipe
     if "start" in given:
         start = str(given.pop("start"))
@@ -312,7 +322,7 @@ def fit(
     unfinished = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
     with scratch(unfinished) as aside:
         log = train(started, collection, query_ids, split, seed, aside, **given)
-        # under torchrun every process trains, the first one writes
+        # of several processes every one trains, the first one writes
         if int(os.environ.get("RANK", 0)) > 0:
             return log
         # values at their default are left out, so that a new option leaves the bytes of older

@@ -65,6 +65,10 @@ class Store:
         """Return where the folder of a cell is or would be."""
         return self.root / cell.key
 
+    def checkpoints(self, cell: Cell) -> Path:
+        """Return where a long cell keeps what it goes on from after a kill, until it is there."""
+        return self.root / "checkpoints" / cell.key
+
     def valid(self, cell: Cell) -> bool:
         """Whether the cell is there with a valid seal, is this cell, and its code still holds."""
         folder = self.path(cell)
@@ -203,6 +207,7 @@ class Store:
             seal(aside)
             os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
+        shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
 
     def _put_aside(self, cell: Cell) -> None:
         """Rename what stands in the cell's place without being valid, under its lock.
@@ -225,8 +230,9 @@ class Store:
     def clean(self) -> Cleaned:
         """Remove stepping stones that no planned cell needs, older code's cells, and scraps.
 
-        Scraps are what was put aside or is half built. Where another process computes a cell, only
-        they go: it may need any of the others, and may have been started before the code changed.
+        Scraps are what was put aside or is half built, and checkpoints of what is not planned.
+        Where another process computes a cell, only what was put aside or is half built goes: it may
+        need any of the others, and may have been started before the code changed.
         """
         n_bytes = _remove(self.root / "aside")
         being_computed = 0
@@ -249,6 +255,9 @@ class Store:
         for path in self.root.glob("planned/*.json"):
             if path.stem not in planned_keys:
                 path.unlink()
+        for folder in self.root.glob("checkpoints/*"):
+            if folder.name not in planned_keys:
+                n_bytes += _remove(folder)
         return Cleaned(len(outdated), n_bytes, 0)
 
     def _kept(self, planned: list[Cell]) -> set[str]:

@@ -24,13 +24,13 @@ from interextra.models.prices import (
     passage_bytes,
 )
 from interextra.models.recipe import Recipe
+from interextra.models.search import sharded
 from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
+from interextra.models.search.sharded import Hits
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
 from interextra.store.files import read_json
-
-Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
 
 class Ranking(Cell):
@@ -155,8 +155,16 @@ class Run(OfModel, Ranking):
     def build(self, folder: Path, store: Store) -> None:
         """Search with the model, and write the rankings and the model's log."""
         collection = self.source.open()
-        model = self.open_model(store)
-        self.write(folder, store, lambda texts: model.search(collection, texts, self.depth))
+        n_devices = sharded.n_devices(self.recipe)
+
+        def search(texts: list[str]) -> Hits:
+            """Search on one device, or on all that there are."""
+            if n_devices > 1:
+                weights = store[self.model] / "weights"
+                return sharded.search(weights, self.source, texts, self.depth, n_devices)
+            return self.open_model(store).search(collection, texts, self.depth)
+
+        self.write(folder, store, search)
 
     def title(self) -> str:
         """Return what a reader calls it."""
@@ -188,11 +196,15 @@ class Encoded(OfModel):
         model = self.open_model(store)
         if not isinstance(model, Dense):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
+        path = folder / "passages.npy"
+        n_devices = sharded.n_devices(self.recipe)
+        if n_devices > 1:
+            sharded.encode(store[self.model] / "weights", self.source, path, n_devices)
+            return
         for start, texts in passages.batches(model.block_size):
             block = model.encode_passages(texts)
             if start == 0:  # the first block tells the dimension
                 shape = (len(passages), block.shape[1])
-                path = folder / "passages.npy"
                 vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
             vectors[start : start + len(block)] = block
         vectors.flush()
