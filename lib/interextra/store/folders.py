@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from interextra.store import provenance, signatures
 from interextra.store.cells import UNREADABLE, Cell, config_of, from_config
+from interextra.store.checksums import Checksums
 from interextra.store.errors import InputError
 from interextra.store.files import SEAL, read_json, scratch, seal, seal_problem, write_json
 
@@ -42,7 +43,8 @@ class Store:
         The folder.
     """
 
-    _valid: set[Path] = set()  # checksums are read once a process
+    # checksums are read once a process, and those of large files once: see `store.checksums`
+    _valid: set[Path] = set()
     # gives values of a run without its files, where they came with a reference
     measured: Callable | None = None
 
@@ -84,7 +86,12 @@ class Store:
 
     def _problem(self, cell: Cell) -> str:
         """Return why a folder is not used for a cell; empty where it is."""
-        return seal_problem(self.path(cell)) or self._problem_of_note(cell)
+        problem = seal_problem(self.path(cell), self._checksums(cell).of)
+        return problem or self._problem_of_note(cell)
+
+    def _checksums(self, cell: Cell) -> Checksums:
+        """Return the checksums of a cell's files, kept beside the cells."""
+        return Checksums(self.root / "checksums" / f"{cell.key}.json")
 
     def _problem_of_note(self, cell: Cell) -> str:
         """Return why the note of a folder is not that of a cell, made by code that still holds."""
@@ -204,7 +211,7 @@ class Store:
                 repository = self.root.parent.parent
                 record = provenance.record(repository, seconds=seconds)
                 write_json(aside / "provenance.json", record)
-            seal(aside)
+            seal(aside, self._checksums(cell).of)
             os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
         shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
@@ -258,6 +265,9 @@ class Store:
         for folder in self.root.glob("checkpoints/*"):
             if folder.name not in planned_keys:
                 n_bytes += _remove(folder)
+        for path in self.root.glob("checksums/*.json"):
+            if path.stem not in kept:
+                path.unlink()
         return Cleaned(len(outdated), n_bytes, 0)
 
     def _kept(self, planned: list[Cell]) -> set[str]:

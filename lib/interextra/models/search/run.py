@@ -21,12 +21,18 @@ from interextra.models.prices import (
     MULTIPLICATIONS_PER_SECOND,
     RANKED_MEGABYTES,
     RUN_ROW_MEGABYTES,
-    passage_bytes,
 )
 from interextra.models.recipe import Recipe
 from interextra.models.search import sharded
-from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
+from interextra.models.search.indexes import (
+    BLOCK,
+    PRECISIONS,
+    Index,
+    blocks_of,
+    quantised_search,
+)
 from interextra.models.search.sharded import Hits
+from interextra.models.search.sizes import build_seconds, peak_bytes
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
@@ -281,19 +287,21 @@ class Searched(OfModel, Ranking):
         def search(texts: Sequence[str]) -> Hits:
             """Search with the index, and write what a passage costs in it: known only here."""
             queries = model.encode_queries(texts)[:, : vectors.shape[1]]
-            hits, n_bytes = self._search(passages, vectors, queries)
+            hits, n_bytes = self._search(passages, vectors, queries, folder)
             write_json(folder / "bytes.json", n_bytes / len(vectors))
             return hits
 
         self.write(folder, store, search)
 
     def _search(
-        self, passages: Passages, vectors: np.ndarray, queries: np.ndarray
+        self, passages: Passages, vectors: np.ndarray, queries: np.ndarray, folder: Path
     ) -> tuple[Hits, float]:
-        """Search over vectors of passages; return what is found, and the bytes of the index."""
+        """Search over vectors of passages; return what is found, and the bytes of the index.
+
+        `folder` is where a training may keep what it reads.
+        """
         if self.index == "Flat":
-            starts = range(0, len(vectors), BLOCK)
-            blocks = (np.array(vectors[start : start + BLOCK]) for start in starts)
+            blocks = blocks_of(vectors)
             open_block = inner_products(queries)
             hits = exact_search(passages, blocks, open_block, len(queries), self.depth, BLOCK)
             return hits, vectors.size * FLOAT32_MEGABYTES * 1e6
@@ -306,7 +314,7 @@ class Searched(OfModel, Ranking):
                 self.rescore_multiplier,
                 self.calibration,
             )
-        index = Index(vectors, self.index, self.parameters, self.seed)
+        index = Index(vectors, self.index, self.parameters, self.seed, folder)
         return index.search(queries, self.depth), index.size
 
     def bytes_per_passage(self, store: Store) -> float:
@@ -323,16 +331,21 @@ class Searched(OfModel, Ranking):
         return "cpu"
 
     def memory(self) -> float:
-        """Return the estimated megabytes of memory at the peak: the index, and a block."""
+        """Return the estimated megabytes of memory at the peak: the index, and blocks."""
         size = self.recipe.size
-        n_bytes = passage_bytes(self.index, self.truncate_dim or size.dimension)
-        index = self.source.n_passages() * n_bytes / 1e6
-        return super().memory() + size.searching_megabytes() + index
+        megabytes = super().memory() + size.searching_megabytes()
+        if self.index == "Flat":  # never in memory as a whole
+            return megabytes
+        n_dimensions = self.truncate_dim or size.dimension
+        return megabytes + peak_bytes(self.index, self.source.n_passages(), n_dimensions) / 1e6
 
     def seconds(self) -> float:
-        """Return the estimated seconds of one core: those of an exact search."""
-        n_pairs = self.n_queries() * self.source.n_passages()
-        return n_pairs * self.recipe.size.dimension / MULTIPLICATIONS_PER_SECOND
+        """Return the estimated seconds of one core: of building a graph, and of an exact search."""
+        n_passages = self.source.n_passages()
+        n_dimensions = self.truncate_dim or self.recipe.size.dimension
+        building = build_seconds(self.index, self.parameters, n_passages, n_dimensions)
+        n_pairs = self.n_queries() * n_passages
+        return building + n_pairs * self.recipe.size.dimension / MULTIPLICATIONS_PER_SECOND
 
 
 class Imported(Ranking):
