@@ -258,17 +258,22 @@ class Store:
         outdated = [folder for folder in folders if folder.name not in kept]
         for folder in outdated:
             n_bytes += _remove(folder)
-        planned_keys = {cell.key for cell in planned}
+        n_bytes += self._remove_notes({cell.key for cell in planned}, kept)
+        return Cleaned(len(outdated), n_bytes, 0)
+
+    def _remove_notes(self, planned: set[str], kept: set[str]) -> int:
+        """Remove what stands beside the cells for others than these; return the bytes of it."""
+        n_bytes = 0
         for path in self.root.glob("planned/*.json"):
-            if path.stem not in planned_keys:
+            if path.stem not in planned:
                 path.unlink()
         for folder in self.root.glob("checkpoints/*"):
-            if folder.name not in planned_keys:
+            if folder.name not in planned:
                 n_bytes += _remove(folder)
         for path in self.root.glob("checksums/*.json"):
             if path.stem not in kept:
                 path.unlink()
-        return Cleaned(len(outdated), n_bytes, 0)
+        return n_bytes
 
     def _kept(self, planned: list[Cell]) -> set[str]:
         """Return the keys of the cells that are valid, and of use for those that are planned."""
