@@ -92,7 +92,7 @@ rule cells:
     resources:
         mem_mb=lambda wildcards, attempt: job_of(wildcards)["mem_mb"] * attempt,
         runtime=lambda wildcards, attempt: minutes(job_of(wildcards)["minutes"], attempt),
-        gpu=lambda wildcards: int(job_of(wildcards)["device"] == "gpu"),
+        gpu=lambda wildcards: job_of(wildcards)["gpus"],
     shell:
         "OMP_NUM_THREADS={threads} {INTEREXTRA:q} cell {params.results}"
 

@@ -232,7 +232,14 @@ class Model(Cell):
 
     def seconds(self) -> float:
         """Return the estimated seconds on its device."""
-        return self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
+        seconds = self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
+        return seconds / max(self.gpus(), 1)
+
+    def gpus(self) -> int:
+        """Return the GPUs that it uses at once: one for each process of its recipe."""
+        if self.device() == "cpu":
+            return 0
+        return getattr(self.recipe, "processes", 1)
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""

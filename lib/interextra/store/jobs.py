@@ -35,7 +35,7 @@ def jobs(todo: Mapping[str, Sequence[Row]]) -> list[Job]:
     Returns
     -------
     list of dict
-        name, keys, needs (names of jobs), level, device, threads, seconds; asked for: mem_mb,
+        name, keys, needs (names of jobs), level, device, seconds; asked for: gpus, threads, mem_mb,
         minutes.
     """
     shared: dict[tuple[str, int, str], list[Row]] = {}
@@ -82,6 +82,7 @@ def _job(rows: Sequence[Row]) -> Job:
         "keys": keys,
         "level": rows[0]["level"],
         "device": rows[0]["device"],
+        "gpus": max(row["gpus"] for row in rows),
         "threads": max(row["threads"] for row in rows),
         "seconds": seconds,
         "mem_mb": math.ceil(MEMORY_MARGIN * memory),
@@ -95,6 +96,7 @@ def notebooks_job(notebooks: Sequence[Row]) -> Job:
     memory = threads * max((row["memory"] for row in notebooks), default=LEAST_MEGABYTES)
     seconds = sum(row["seconds"] for row in notebooks) / threads
     return {
+        "gpus": 0,
         "threads": threads,
         "mem_mb": math.ceil(MEMORY_MARGIN * memory),
         "minutes": NOTEBOOK_MINUTES + math.ceil(TIME_MARGIN * seconds / 60),
