@@ -5,14 +5,15 @@ import subprocess
 import sys
 from glob import glob
 
+from snakemake.exceptions import WorkflowError
+
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 INTEREXTRA = [sys.executable, "-m", "interextra.cli"]  # of the environment that runs snakemake
 PLAN = json.loads(subprocess.check_output([*INTEREXTRA, "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
-if PLAN["missing"]:  # jobs would compute what was only priced
-    names = ", ".join(PLAN["missing"][:3])
-    raise WorkflowError(f"{len(PLAN['missing'])} collections and models are not here ({names}, …): {PLAN['fetch']}")
+if PLAN["missing"]:  # what was only priced cannot be computed
+    raise WorkflowError(f"{len(PLAN['missing'])} collections and models are not here; fetch them first: {PLAN['fetch']}")
 PLAN = PLAN["notebooks"]
 MISSING = [cell for notebook in PLAN for cell in notebook["cells"] if cell["state"] == "todo"]
 CELLS = {cell["key"]: cell for cell in MISSING if not cell["what"].startswith("notebook")}
