@@ -11,6 +11,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
+
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
