@@ -201,13 +201,27 @@ def accounted(environment: dict[str, str]) -> pd.DataFrame:
     return jobs.merge(peaks, left_on="JobID", right_index=True)
 
 
-def overhead(house: House, jobs: pd.DataFrame) -> float:
-    """Return the seconds that a result takes in a job beside its own computation."""
-    is_of_cells = jobs["Comment"].str.contains("rule_cells", na=False)
-    in_jobs = jobs.loc[is_of_cells, "ElapsedRaw"].astype(float).sum()
-    records = [path.parent / "provenance.json" for path in house.seals()]
-    computing = [read_json(record)["seconds"] for record in records]
-    return (in_jobs - sum(computing)) / len(computing)
+def with_results(jobs: pd.DataFrame, house: House) -> pd.DataFrame:
+    """Add how many results each job computed, and the seconds that they and all else took.
+
+    Returns
+    -------
+    DataFrame[..., results, computing, beside]
+        `computing` is the results' own time, `beside` the rest of the job's a result; both are NaN
+        for the job of the notebooks.
+    """
+    [plan] = house.root.glob("outputs/jobs/*/plan.json")
+    keys_of = {name: job["keys"] for name, job in read_json(plan)["jobs"].items()}
+    names = jobs["Comment"].str[-len(min(keys_of)) :]
+    cells = house.root / "outputs" / "cells"
+    seconds = {
+        name: sum(read_json(cells / key / "provenance.json")["seconds"] for key in keys)
+        for name, keys in keys_of.items()
+    }
+    results = names.map({name: len(keys) for name, keys in keys_of.items()})
+    computing = names.map(seconds)
+    beside = (jobs["ElapsedRaw"].astype(float) - computing) / results
+    return jobs.assign(results=results, computing=computing.round(1), beside=beside.round(1))
 
 
 @contextmanager
@@ -237,10 +251,9 @@ def main() -> None:
         house = House("slurm", environment)
         undisturbed(house)
         check_tables(house, expected)
-        jobs = accounted(environment)
+        jobs = with_results(accounted(environment), house)
         jobs.to_csv(OUT / "jobs.csv", index=False)
         print(jobs.to_string(index=False), flush=True)
-        print(f"a result takes {overhead(house, jobs):.1f} s beside its computation", flush=True)
         house = House("too-little-memory", environment, only=SHORT)
         too_little_memory(house)
         check_tables(house, expected)
