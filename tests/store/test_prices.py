@@ -64,7 +64,8 @@ def second_by_second(rows, gpus, cores):
     capacity = {"gpu": gpus, "cpu": cores}
     left = {}
     done = set()
-    for now in itertools.count():
+    now = 0
+    while True:
         for key in [key for key in left if left[key] == 0]:
             del left[key]
             done.add(key)
@@ -80,6 +81,7 @@ def second_by_second(rows, gpus, cores):
                     break  # the first that waits is not overtaken
                 left[key] = rows[key]["seconds"]
         left = {key: seconds - 1 for key, seconds in left.items()}
+        now += 1
 
 
 def shortest(rows, gpus, cores):
