@@ -11,6 +11,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
+
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
@@ -23,6 +25,10 @@ def make_plan():
     """Plan what is missing, write it for the jobs, and return its name; "" if nothing is missing."""
     options = ["--json", "--profile", PROFILE, "--only", ONLY]
     planned = json.loads(subprocess.check_output([*INTEREXTRA, "plan", *options]))
+    if planned["missing"]:  # jobs would compute what was only priced
+        names = ", ".join(planned["missing"][:3])
+        count = f"{len(planned['missing'])} collections and models are not here ({names}, …)"
+        raise WorkflowError(f"{count}: {planned['fetch']}")
     states = {cell["state"] for notebook in planned["notebooks"] for cell in notebook["cells"]}
     if "todo" not in states and Path(f"outputs/{PROFILE}/index.html").exists():
         return ""
@@ -88,7 +94,7 @@ rule cells:
     resources:
         mem_mb=lambda wildcards, attempt: job_of(wildcards)["mem_mb"] * attempt,
         runtime=lambda wildcards, attempt: minutes(job_of(wildcards)["minutes"], attempt),
-        gpu=lambda wildcards: int(job_of(wildcards)["device"] == "gpu"),
+        gpu=lambda wildcards: job_of(wildcards)["gpus"],
     shell:
         "OMP_NUM_THREADS={threads} {INTEREXTRA:q} cell {params.results}"
 

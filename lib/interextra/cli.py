@@ -3,7 +3,6 @@
 import argparse
 import errno
 import importlib
-import json
 import math
 import os
 import re
@@ -167,6 +166,23 @@ def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin
     print(f"{len(selected)} notebooks, {n_taken} of them taken as they were; {n_new} new results")
 
 
+def command_fetch(args: argparse.Namespace) -> int:
+    """Load what notebooks need from a network; list it before, with sizes and licences."""
+    from interextra.site import fetch
+
+    items = fetch.items_of(repository_root(), args)
+    print(fetch.listing(items), file=sys.stderr if args.json else sys.stdout, flush=True)
+    failures = {} if args.check else fetch.fetch(items)
+    if args.json:
+        if not args.check:
+            items = fetch.items_of(repository_root(), args)
+        found = [item._asdict() for item in items]
+        own.print_json("fetch", {"items": found, "failures": failures})
+    for message in failures.values():
+        print(f"interextra: {message}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def command_status(args: argparse.Namespace) -> None:
     """Say how far a run is.
 
@@ -174,7 +190,7 @@ def command_status(args: argparse.Namespace) -> None:
     """
     import pandas as pd
 
-    from interextra.data.queries import pricing
+    from interextra.data.pricing import pricing
 
     with pricing():
         store, selected = _selected(args)
@@ -208,41 +224,50 @@ def _computing(results: Results, running: Mapping[str, float]) -> dict[str, floa
 
 def command_plan(args: argparse.Namespace) -> None:
     """List what notebooks need, and what it costs, before anything is computed."""
-    from interextra.data.queries import pricing
+    from interextra.data.pricing import pricing
     from interextra.models.prices import on_gpu
+    from interextra.site import fetch
     from interextra.site.outlook import Asked, sentences
 
-    with pricing(args.sample), on_gpu(args.gpu):
+    with pricing(args.sample) as needed, on_gpu(args.gpu):
         store, selected = _selected(args)
-        needed: list[Cell] = []
         rows = {}
         for cell in selected:
             plan = [part for run in cell.by_place.values() for part in run.plan]
             rows[cell.name] = described(store, [*plan, cell])
-            needed += plan
-        n_absent = _print_downloads(selected, needed)
+    missing = fetch.missing(needed)
+    fetch_command = fetch.command_of(args) if missing else ""
+    if missing:
+        print(fetch.advice(missing, fetch_command), file=sys.stderr)
     todo, notebooks = _apart(to_compute(rows), selected)
+    jobs = batch.jobs(todo)
+    run = batch.notebooks_job(notebooks)
     if args.json:
         found = [{"notebook": name, "cells": of_notebook} for name, of_notebook in rows.items()]
-        asked = {"jobs": batch.jobs(todo), "run": batch.notebooks_job(notebooks)}
-        own.print_json("plan", {"notebooks": found} | asked)
-        return
-    if args.sbatch:
-        _write_sbatch(args, batch.jobs(todo), batch.notebooks_job(notebooks))
-        return
+        others = {"missing": missing, "fetch": fetch_command, "jobs": jobs, "run": run}
+        own.print_json("plan", {"notebooks": found} | others)
+    elif args.sbatch:
+        if missing or args.sample:
+            raise InputError(f"--sbatch {args.sbatch}: this plan can only be priced")
+        _write_sbatch(args, jobs, run)
+    else:
+        _print_tables(rows, args.all)
+        _print_resolutions(store, args.profile, list(rows))
+        asked = Asked(args.gpu, args.gpus, args.cores or n_cores(), args.price, args.sample)
+        absent_bytes = sum(item.disk for item in fetch.items(needed) if not item.is_here)
+        print("\n".join(sentences(rows, asked, absent_bytes)))
+        print("What several notebooks need stands at the first. Every result with its key: --all.")
+        print("Compute one: `interextra cell KEY`")
+
+
+def _print_tables(rows: dict[str, list[Row]], with_keys: bool) -> None:
+    """Print a table a notebook, perhaps with a line a result, and one of all notebooks."""
+    formats: dict[str, Any] = {"formatters": WHOLE_NUMBERS, "float_format": "{:,.1f}".format}
     for name, table in priced(rows).items():
-        text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
-        print(f"{name}\n{text}\n")
-        if args.all:
+        print(f"{name}\n{table.to_string(**formats)}\n")
+        if with_keys:
             _print_results(rows[name])
-    total = overview(rows)
-    text = total.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
-    print(f"all notebooks\n{text}\n")
-    _print_resolutions(store, args.profile, list(rows))
-    asked = Asked(args.gpu, args.gpus, args.cores or n_cores(), args.price, args.sample)
-    print("\n".join(sentences(rows, asked, n_absent)))
-    print("What several notebooks need stands at the first. Every result with its key: --all.")
-    print("Compute one: `interextra cell KEY`")
+    print(f"all notebooks\n{overview(rows).to_string(**formats)}\n")
 
 
 def _apart(left: dict[str, list[Row]], selected: list) -> tuple[dict[str, list[Row]], list[Row]]:
@@ -272,26 +297,6 @@ def _print_results(rows: list[dict]) -> None:
         state = f"{row['state']:<4}"
         seconds = f"{row['seconds']:8.0f} s"
         print("", row["key"], state, seconds, row["what"], sep="  ")
-
-
-def _print_downloads(selected: list, needed: list[Cell]) -> int:
-    """Say which collections are not here, and how large they are; return their passages."""
-    from interextra.data.load import peek
-
-    specs = set()
-    for cell in selected:
-        for run in cell.by_place.values():
-            specs.add(json.loads(run.parameters)["collection"])
-    for part in needed:
-        specs |= {queries.source.spec for queries in getattr(part, "queries", ())}
-    n_passages = 0
-    for spec in sorted(specs):
-        collection = peek(spec)
-        if collection:
-            n_passages += collection["passages"]
-            size = f"{collection['passages']:,} passages"
-            print(f"{spec} is not here: {size} to download", file=sys.stderr)
-    return n_passages
 
 
 def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
@@ -440,6 +445,7 @@ def command_regimes(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "run": command_run,
+    "fetch": command_fetch,
     "status": command_status,
     "plan": command_plan,
     "verify": command_verify,

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from toy_cells import Visible
 
-from interextra.data.queries import Part, Queries, Source, pricing
+from interextra.data.pricing import pricing
+from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures import evaluate as measures
 from interextra.models.model import Model, file_of
@@ -265,9 +266,9 @@ def test_a_price_within_a_price_ends_only_itself(monkeypatch, tmp_path):
 def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
     for number in range(3):
         (tmp_path / "gpus" / f"0000:0{number}").mkdir(parents=True)
-    for module in (schedule, workers):
-        monkeypatch.setattr(module, "GPUS", tmp_path / "gpus")
+    monkeypatch.setattr(workers, "GPUS", tmp_path / "gpus")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     store, cells, numbers = Store(tmp_path / "cells"), [Visible(n=n) for n in range(16)], set()
     schedule.build_all(
         store, cells, watch=lambda running, ended: numbers.update(job.worker for job in running)

@@ -117,8 +117,11 @@ def test_interextra_takes_its_commands_as_printed(house, capsys, words):
         ROOT / "outputs" / "reference"
     )  # for --from-reference
     if arguments[0] in ("run", "plan"):
+        if "--only" not in arguments:
+            arguments += ["--only", "00"]
         assert main(["plan", *arguments[1:]]) == 0
-        assert "to_compute" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert ("submit.sh" if "--sbatch" in arguments else "to_compute") in said
 
 
 @pytest.mark.parametrize("words", of("-p"), ids=" ".join)
@@ -167,8 +170,18 @@ def test_what_other_programs_are_given_is_there(root, words):
 
 
 def snakemake(house, *arguments):
-    """A dry run by the program of this environment, which is not on the PATH."""
+    """A dry run by the program of this environment, which is not on the PATH.
+
+    Of a profile only what is no matter of its executor, which is another package.
+    """
     shutil.copy(ROOT / "Snakefile", house)
+    for path in (ROOT / "profiles").glob("*/config.yaml"):
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        of_executor = ("slurm-", "kubernetes-", "container-", "executor", "shared-fs")
+        ours = {key: value for key, value in values.items() if not key.startswith(of_executor)}
+        copied = house / "profiles" / path.parent.name / path.name
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_text(yaml.safe_dump(ours))
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(house),
@@ -176,21 +189,44 @@ def snakemake(house, *arguments):
     }
     environment["PYTHONPATH"] = str(Path(interextra.__file__).parents[1])
     command = [f"{sys.prefix}/bin/snakemake", *arguments, "-n"]
-    done = subprocess.run(
+    return subprocess.run(
         command, cwd=house, env=environment, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("words", of("snakemake"), ids=" ".join)
 def test_snakemake_plans_every_cell_and_the_notebooks_as_printed(house, capsys, words):
-    given = words[1:] if "slurm" not in words else words[3:]  # needs another package
-    said = snakemake(house, *given, *(() if "--config" in given else ("--config",)), "only=00")
+    if "--unlock" in words:  # of a folder that Snakemake has worked in
+        return
+    given = words[1:] if "--config" in words else [*words[1:], "--config"]
+    done = snakemake(house, *given, "only=00")
+    said = done.stdout + done.stderr
     profile = re.search("profile=([a-z]+)|$", " ".join(given))[1] or "mini"
+    if profile == "msmarco":  # which has to be fetched first
+        assert done.returncode and "interextra fetch --profile msmarco --only 00" in said
+        return
+    assert done.returncode == 0, said
     assert main(["plan", "--only", "00", "--profile", profile, "--json"]) == 0
-    [notebook] = json.loads(capsys.readouterr().out)["notebooks"]
-    assert (
-        said.count("rule cell:") == len(notebook["cells"]) - 1
-        and said.count("rule notebooks:") == 1
-    )
+    planned = json.loads(capsys.readouterr().out)
+    blocks = done.stdout.split("rule cells:")[1:]
+    assert len(blocks) == len(planned["jobs"])
+    for job in planned["jobs"]:
+        [block] = [block for block in blocks if f"job={job['name']}" in block]
+        asked = dict(re.findall(r"(\w+)=(\d+)", block.split("resources:")[1].splitlines()[0]))
+        assert int(asked["mem_mb"]) == job["mem_mb"] and int(asked["runtime"]) == job["minutes"]
+        assert int(asked["gpu"]) == job["gpus"]
+    assert done.stdout.count("rule notebooks:") == 1
+    [notebook] = planned["notebooks"]
+    computed = [key for job in planned["jobs"] for key in job["keys"]]
+    assert sorted(computed) == sorted(cell["key"] for cell in notebook["cells"][:-1])
+
+
+@pytest.mark.parametrize("name", ["slurm", "slurm-no-accounting", "kubernetes"])
+def test_profiles_have_keys_that_snakemake_knows(name):
+    values = yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text(encoding="utf-8"))
+    said = subprocess.run(
+        [f"{sys.prefix}/bin/snakemake", "--help"], capture_output=True, text=True
+    ).stdout
+    for key in values:
+        assert f"--{key}" in said or key.startswith(("slurm-", "kubernetes-", "container-image"))
+    assert values["executor"] == name.partition("-")[0] and values["retries"] > 0

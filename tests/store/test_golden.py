@@ -4,7 +4,7 @@ import pytest
 import yaml
 from toy_cells import Toy
 
-from interextra.data.queries import pricing
+from interextra.data.pricing import pricing
 from interextra.site.worlds import planned
 from interextra.store import cells, signatures
 from interextra.store.folders import Store

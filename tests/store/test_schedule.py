@@ -14,7 +14,7 @@ import pytest
 from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping, Toy
 
 from interextra import cli
-from interextra.store import schedule
+from interextra.store import schedule, workers
 from interextra.store.folders import Store
 from interextra.store.schedule import build_all
 from interextra.store.workers import WorkerLostError
@@ -26,7 +26,7 @@ from pathlib import Path
 from toy_cells import Sleeping, Toy
 from interextra.store.folders import Store
 from interextra import cli
-from interextra.store import schedule
+from interextra.store import schedule, workers
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):  # whatever the shell that runs the tests ignores
@@ -263,3 +263,33 @@ def test_a_signal_that_the_caller_ignores_is_no_concern_of_the_command_line(monk
 def test_the_schedule_ends_with_the_first_failure(tmp_path):
     with pytest.raises(RuntimeError, match="disk full"):
         build_all(Store(tmp_path), [Toy(n=4, needed=(Failing(),))])
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Eight GPUs and four cores."""
+    for name in "abcdefgh":
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(workers, "GPUS", tmp_path)
+    monkeypatch.setattr(schedule.os, "sched_getaffinity", lambda process: {0, 1, 2, 3})
+    for name in ("SLURM_CPUS_PER_TASK", "SLURM_JOB_ID", "SLURM_GPUS_ON_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_workers_are_as_many_as_gpus_that_may_be_used(machine, monkeypatch):
+    assert [schedule.n_workers(n) for n in (2, 100)] == [2, 8]
+    for visible, names in {"2,5": ["2", "5"], "": [], "-1": [], "NoDevFiles": []}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert workers.gpus() == names
+        assert schedule.n_workers(100) == (len(names) or 4)
+
+
+def test_job_that_asked_for_no_gpu_has_none_and_the_cores_that_it_was_given(machine, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert workers.gpus() == [] and schedule.n_workers(100) == 4
+    for given, expected in {"3": 3, "8": 4, "": 4, "0": 1}.items():
+        monkeypatch.setenv("SLURM_CPUS_PER_TASK", given)
+        assert schedule.n_workers(100) == expected
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
+    assert schedule.n_workers(100) == 8

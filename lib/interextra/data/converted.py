@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
 from interextra.data.trec import QRELS_COLUMNS, blank, refuse_repeated
 from interextra.store import InputError, cache_folder, code, digest, offenders, scratch, write_json
+from interextra.store.checksums import Checksums
 from interextra.store.files import seal, seal_problem
 
 PlaceOf = Callable[[str, int], str]  # of a part and a row
@@ -58,8 +59,8 @@ def stored(
 ) -> Collection:
     """Return the collection in `folder`; where it is not there, convert what `read` delivers.
 
-    A folder that does not hold its checksums is put aside and made anew. Reads every byte: open it
-    once per process. See `convert`.
+    A folder that does not hold its checksums is put aside and made anew; those of large files are
+    computed once, see `store.checksums`. Open it once per process. See `convert`.
     """
     if folder.exists():
         _put_aside_if_damaged(folder, spec)
@@ -95,7 +96,8 @@ def _refuse_missing_columns(parts: Parts, spec: str) -> None:
 
 def _put_aside_if_damaged(folder: Path, spec: str) -> None:
     """Rename a folder that does not hold its checksums, and say so."""
-    problem = seal_problem(folder)
+    checksums = Checksums(folder.with_name(f"{folder.name}.checksums.json"))
+    problem = seal_problem(folder, checksums.of)
     if not problem:
         return
     aside = folder.with_name(f"{folder.name}.damaged-{_unique()}")

@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterator, Set
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from interextra.data import converted
+from interextra.data import catalogue, converted
 from interextra.data.beir import FIRST_SPLITS, query_row
 from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
@@ -26,6 +26,21 @@ MSMARCO_SPLITS = {
     "dl19": "msmarco-passage/trec-dl-2019/judged",
     "dl20": "msmarco-passage/trec-dl-2020/judged",
 }
+
+
+class Published(NamedTuple):
+    """A data set of ir_datasets as one can see it before anything is downloaded.
+
+    `is_here`: its converted copy is on this disk; else `archives` are the files to download, and
+    `n_bytes_of_copies` is what they become on disk, an estimate. `terms`: of its use; `folders`:
+    of downloads and of converted copies.
+    """
+
+    is_here: bool
+    archives: list[catalogue.Archive]
+    n_bytes_of_copies: int
+    terms: str
+    folders: tuple[Path, Path]
 
 
 def open_irds(dataset_id: str, splits: Splits, switches: Set[str], spec: str) -> Collection:
@@ -53,7 +68,7 @@ def open_irds(dataset_id: str, splits: Splits, switches: Set[str], spec: str) ->
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
         raise InputError(
             f"irds:{dataset_id}: ir_datasets could not deliver it "
-            f"({kind_and_message(error)}); connect to the network once, "
+            f"({kind_and_message(error)}); connect to the network once (`interextra fetch`), "
             f"or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
         ) from error
 
@@ -68,6 +83,21 @@ def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, 
         return {}
     parts = splits or _splits_of(dataset_id)
     return _catalogued(dataset_id, tuple(parts.items()))
+
+
+def published_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> Published:
+    """Return what a data set would cost and ask of its user, without a download."""
+    folder = _folder(dataset_id, splits, switches)
+    parts = splits or _splits_of(dataset_id)
+    dataset_ids = [dataset_id, *parts.values()]
+    archives = []
+    n_bytes = 0
+    is_here = folder.is_dir()
+    if not is_here:
+        archives = catalogue.missing_archives(dataset_ids)
+        n_bytes = catalogue.bytes_of_copies(archives, _count(dataset_id, "docs"))
+    terms = catalogue.terms(dataset_ids)
+    return Published(is_here, archives, n_bytes, terms, (_home(), folder.parent))
 
 
 @cache

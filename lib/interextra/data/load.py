@@ -12,7 +12,7 @@ from interextra import world
 from interextra.data import converted
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
-from interextra.data.irds import open_irds, peek_irds
+from interextra.data.irds import Published, open_irds, peek_irds, published_irds
 from interextra.data.msmarco import QuerySets
 from interextra.data.texts import is_utf8
 from interextra.store import InputError, cache_folder, offenders, sha256
@@ -57,6 +57,21 @@ def peek(spec: str) -> dict[str, Any]:
     if scheme != "irds" or not rest:
         return {}
     return peek_irds(*_irds_options(spec, rest))
+
+
+def published(spec: str) -> Published | None:
+    """Return what is known of a data set of ir_datasets before it is downloaded; None for others.
+
+    Raises
+    ------
+    InputError
+        An unknown data set or option.
+    """
+    scheme, _, rest = spec.partition(":")
+    if scheme != "irds" or not rest:
+        return None
+    require(spec, "ir_datasets")
+    return published_irds(*_irds_options(spec, rest))
 
 
 def data_folder() -> Path:

@@ -3,8 +3,7 @@
 A set is a split of a collection, or a named set of a split cell.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from interextra.data.collection import Collection, in_order, no_split, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
+from interextra.data.pricing import is_pricing, note_collection, sample_size
 from interextra.store import Cell, InputError, Store
 from interextra.store.cells import is_reading
 
@@ -24,29 +24,9 @@ else:
     Split = Cell  # any cell with `pool`, `parts`, `sets` and `size_of`
 
 COLLECTION_MEGABYTES = 60e-6  # of memory, for each passage
-# on disk, for each passage: as downloaded and unpacked, as converted, and in BM25's index. An
-# estimate: a passage of MS MARCO has 350 bytes
-COLLECTION_DISK = 1.2e-3
 TRAINED = 1  # relevance from which a passage is a positive of a training
-_PRICING = [False]
-# Passages at random of the cheaper variant of a large collection, see `Source.n_passages`; 0: all
-_SAMPLE = [0]
-POOLED = 200  # its passages for each test query: the first 100 of two systems
+POOLED = 200  # passages for each test query in a sample, see `Source.n_passages`
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
-
-
-@contextmanager
-def pricing(sample: int = 0) -> Iterator[None]:
-    """Within it, only count a collection that would have to be downloaded.
-
-    So a plan shows its cost before. `sample`: see `Source.n_passages`.
-    """
-    before = _PRICING[0], _SAMPLE[0]
-    _PRICING[0], _SAMPLE[0] = True, sample
-    try:
-        yield
-    finally:
-        _PRICING[0], _SAMPLE[0] = before
 
 
 class Source(BaseModel, frozen=True, extra="forbid"):
@@ -58,8 +38,9 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     @classmethod
     def of(cls, spec: str) -> "Source":
         """Return the source that a spec names."""
+        note_collection(spec)
         fingerprint = ""
-        if not (_PRICING[0] and peek(spec)):
+        if not (is_pricing() and peek(spec)):
             fingerprint = open_collection(spec).fingerprint
         _OPEN.add(fingerprint)
         return cls(spec=spec, fingerprint=fingerprint)
@@ -75,13 +56,13 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     def n_passages(self) -> int:
         """Return the number of passages, by the catalogue while it is only priced.
 
-        While a sample is priced: the judged passages, POOLED ones for each test query, and the
-        sample, where these are fewer.
+        While a sample is priced: the judged passages, the first 100 of two systems for each test
+        query, and the sample, where these are fewer.
         """
         n_passages = self._n_all_passages()
-        if not _SAMPLE[0]:
+        if not sample_size():
             return n_passages
-        return min(n_passages, _SAMPLE[0] + self._n_judged_and_pooled())
+        return min(n_passages, sample_size() + self._n_judged_and_pooled())
 
     def _n_all_passages(self) -> int:
         if not self.fingerprint:
@@ -112,8 +93,13 @@ class Source(BaseModel, frozen=True, extra="forbid"):
         Raises
         ------
         InputError
-            Its content has changed since it was planned.
+            It was planned before it was here, or its content has changed since.
         """
+        if not self.fingerprint:
+            raise InputError(
+                f"{self.spec} was not here when this was planned: fetch it (`interextra fetch`), "
+                "then plan again (`interextra plan`)"
+            )
         collection = open_collection(self.spec)
         if collection.fingerprint != self.fingerprint:
             raise InputError(
@@ -145,7 +131,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         splits: Sequence[str] = [self.split]
         if self.source.is_open:
             splits = self.source.open().splits
-        elif _PRICING[0] and not self.source.fingerprint:
+        elif is_pricing() and not self.source.fingerprint:
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
             raise no_split(self.source.spec, self.split, splits)

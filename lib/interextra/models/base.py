@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from interextra.models import hub
 from interextra.models.folders import WEIGHTS, check_initialisation, folder_digest
 from interextra.store import InputError, offenders, sha256
 from interextra.store.files import read_json
@@ -22,7 +23,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 class Initialisation(NamedTuple):
     """Where an encoder starts from.
 
-    `source`: folder or hub id; `layers`: keep the first so many; `random`: the shape and the
+    `source`: its folder; `layers`: keep the first so many; `random`: the shape and the
     tokenizer alone.
     """
 
@@ -35,7 +36,7 @@ def initialisation(spec: str) -> Initialisation:
     """Resolve `tiny-base`, `minilm`, `minilm:layers=2`, a folder or a hub id; check the weights.
 
     With `:random` at the end only its shape and its tokenizer are taken; `random` is that of the
-    tiny base. A hub id is only checked when it is loaded.
+    tiny base. A model of the hub that is not on this disk is fetched.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def initialisation(spec: str) -> Initialisation:
         layers = _minilm_layers(shape)
         source = verified_minilm()
     else:
-        source = _folder_of(shape) or shape
+        source = _folder_of(shape) or hub.folder_of(shape)
     return Initialisation(str(source), layers, random=shape != spec)
 
 
@@ -122,7 +123,7 @@ def max_tokens_of(spec: str) -> int | None:
     shape = shape_of(spec)
     if _is_minilm(shape):
         return MINILM_POSITIONS
-    folder = BASE if shape == "tiny-base" else _folder_of(shape)
+    folder = BASE if shape == "tiny-base" else _folder_of(shape) or hub.cached(shape)
     if folder is None:
         return None
     return read_json(folder / "config.json").get("max_position_embeddings")
@@ -133,7 +134,7 @@ def initialisation_digest(spec: str) -> str:
 
     Other weights under the same name are another model. It is checked when a plan is made:
     InputError as of `initialisation`, but for weights that come with a package. An empty one, of
-    what starts from nothing, is itself, and so is a hub id.
+    what starts from nothing, is itself. A model of the hub is its revision, see `hub.digest_of`.
     """
     shape = shape_of(spec)
     if shape == "tiny-base":
@@ -141,8 +142,17 @@ def initialisation_digest(spec: str) -> str:
     if _is_minilm(shape):
         _minilm_layers(shape)  # InputError for an option that is none
         return MINILM_SHA256
-    folder = _folder_of(shape) if shape else None
-    return folder_digest(folder) if folder else shape
+    if not shape:
+        return shape
+    folder = _folder_of(shape)
+    return folder_digest(folder) if folder else hub.digest_of(shape)
+
+
+def refuse_unfetched(spec: str) -> None:
+    """Refuse to compute with an initialisation of the hub that is not on this disk."""
+    shape = shape_of(spec)
+    if shape and not is_named(spec) and _folder_of(shape) is None:
+        hub.refuse_unfetched(shape)
 
 
 @cache

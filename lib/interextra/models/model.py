@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 from interextra.data.collection import Collection
 from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
-from interextra.models.base import initialisation_digest, max_tokens_of
+from interextra.models.base import initialisation_digest, max_tokens_of, refuse_unfetched
 from interextra.models.folders import check_saved
+from interextra.models.launch import launch, processes_to_start
 from interextra.models.prices import size_of
 from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe
 from interextra.models.retriever import refuse_longer
+from interextra.models.training.checkpoints import Checkpoints
 from interextra.models.training.losses import losses
 from interextra.store import Cell, InputError, Store, digest, offenders, scratch, write_json
 from interextra.store.cells import config_of
@@ -61,7 +63,8 @@ def refuse_changed(planned: str, found: str, what: str) -> None:
     """Refuse files that are no longer those that a plan was made with, by their digests."""
     if planned != found:
         raise InputError(
-            f"{what}: its files are not those that were planned: their content changed. Plan again"
+            f"{what}: its files are not those that were planned: their content changed. Plan again "
+            "(`interextra plan`); so do plans that were made before a model was fetched"
         )
 
 
@@ -91,10 +94,13 @@ class Pretrained(Cell):
         """Pretrain, and write the weights and the log."""
         from interextra.models.training.objectives import pretrain  # which imports torch
 
+        refuse_unfetched(self.initialisation)
         found = initialisation_digest(self.initialisation)
         refuse_changed(self.start, found, f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]
-        log = pretrain(self.how, corpus, self.initialisation, self.seed, folder / "weights")
+        weights = folder / "weights"
+        checkpoints = Checkpoints.of(self, store)
+        log = pretrain(self.how, corpus, self.initialisation, self.seed, weights, checkpoints)
         write_json(folder / "pretraining.json", log)
 
     def title(self) -> str:
@@ -167,6 +173,8 @@ class Model(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         """Train, and write the weights and the log."""
+        for name in ("initialisation", *self.recipe.reads):
+            refuse_unfetched(getattr(self.recipe, name, ""))
         found = weights_digest(self.recipe)
         refuse_changed(self.start, found, f"initialisation of {self.title()}")
         query_ids = self.train.ids(store)
@@ -181,9 +189,12 @@ class Model(Cell):
         )
         write_json(folder / LOG, log | {"n_train": len(query_ids)})
 
-    def _given(self, store: Store) -> dict[str, Path]:
-        """Return what other cells hold of what the training reads, see `fit`."""
-        given = {}
+    def _given(self, store: Store) -> dict[str, Any]:
+        """Return what the training reads of other cells, and its checkpoints, see `fit`."""
+        given: dict[str, Any] = {}
+        if isinstance(self.recipe, Trained):
+            n_processes = processes_to_start(self.recipe)
+            given["checkpoints"] = Checkpoints.of(self, store, n_processes)
         for role, cell, name in (
             ("start", self.first, "weights"),
             ("teacher", self.teacher, "weights"),
@@ -221,7 +232,14 @@ class Model(Cell):
 
     def seconds(self) -> float:
         """Return the estimated seconds on its device."""
-        return self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
+        seconds = self.recipe.train_seconds(self.train.size(), self.train.source.n_passages())
+        return seconds / max(self.gpus(), 1)
+
+    def gpus(self) -> int:
+        """Return the GPUs that it uses at once: one for each process of its recipe."""
+        if self.device() == "cpu":
+            return 0
+        return getattr(self.recipe, "processes", 1)
 
     def megabytes(self) -> float:
         """Return the estimated size on disk."""
@@ -268,7 +286,7 @@ def fit(
     split: str,
     seed: int,
     out_dir: str | Path,
-    **given: Path,
+    **given: Any,
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
@@ -280,7 +298,7 @@ def fit(
         What other cells hold, and some recipes need: `start`, the folder of the weights that
         training goes on from (pretraining, after); `ranking`, a run of the training queries (mined
         negatives); `teacher`, a model's folder; `spared`, a JSON list of doc_ids that are never
-        negatives.
+        negatives. `checkpoints`, a `Checkpoints`: a training that was killed goes on from there.
 
     Returns
     -------
@@ -300,6 +318,9 @@ def fit(
             "see planning.model_of"
         )
     _refuse_other_files(out_dir)
+    n_processes = processes_to_start(recipe)
+    if n_processes > 1:
+        return launch(n_processes, recipe, collection, query_ids, split, seed, out_dir, given)
     started = recipe
     if "start" in given:
         start = str(given.pop("start"))
@@ -308,7 +329,7 @@ def fit(
     unfinished = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
     with scratch(unfinished) as aside:
         log = train(started, collection, query_ids, split, seed, aside, **given)
-        # under torchrun every process trains, the first one writes
+        # of several processes every one trains, the first one writes
         if int(os.environ.get("RANK", 0)) > 0:
             return log
         # values at their default are left out, so that a new option leaves the bytes of older

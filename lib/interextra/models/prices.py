@@ -3,7 +3,6 @@
 The speeds stand in `throughput.yaml`, each with its source.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -151,42 +150,6 @@ def size_of(initialisation: str) -> Size:
     if "minilm" in Path(shape).name.lower():
         return SIZES["minilm"]
     return SIZES["base"]
-
-
-def passage_bytes(index: str, dimension: int) -> float:
-    """Return about how many bytes of an index in memory a passage takes.
-
-    Parameters
-    ----------
-    index
-        As `search.run.Searched` has it; Flat is never in memory as a whole.
-    dimension
-        Of the vectors.
-
-    Examples
-    --------
-    >>> indexes = ("Flat", "int8", "binary", "PCA192,Flat", "OPQ48,PQ48", "HNSW96_SQfp16")
-    >>> [round(passage_bytes(index, 768)) for index in indexes]
-    [0, 768, 96, 768, 48, 2381]
-    """
-    if index == "Flat":
-        return 0.0
-    reduced = re.search(r"PCA(\d+)", index)
-    if reduced:
-        dimension = int(reduced[1])
-    product = re.search(r"(?<!O)PQ(\d+)", index)
-    graph = re.search(r"HNSW(\d+)", index)
-    if product:
-        codes = float(product[1])
-    elif index.endswith("binary"):
-        codes = dimension / 8
-    elif index.endswith("int8"):
-        codes = float(dimension)
-    else:
-        codes = dimension * (2.0 if "fp16" in index else 4.0)
-    # twice the neighbours at the lowest level, four bytes each, and a tenth of them above it
-    links = 2 * 4 * 1.1 * float(graph[1]) if graph else 0.0
-    return codes + links
 
 
 @cache

@@ -156,6 +156,9 @@ class Trained(Recipe):
     passage_length: Held = 72
     precision: Literal["fp32", "bf16"] = "fp32"  # of training
     encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
+    # Processes that train together, each on a GPU and with a batch of its own: a step is the mean
+    # of their gradients. Where there are fewer GPUs, one process takes one batch after the other.
+    processes: Annotated[int, Field(ge=1, le=1024)] = 1
 
     @model_validator(mode="after")
     def _loss_is_for_these_scores(self) -> "Trained":
@@ -230,7 +233,7 @@ class Trained(Recipe):
         """Return the optimiser steps for `n_train` training pairs (query, relevant passage)."""
         if self.steps is not None:
             return self.steps
-        return max(1, math.ceil(self.epochs * n_train / self.batch_size))
+        return max(1, math.ceil(self.epochs * n_train / (self.processes * self.batch_size)))
 
     @property
     def in_batch(self) -> bool:
@@ -257,7 +260,7 @@ class Trained(Recipe):
         n_negatives = self.drawn()
         if self.in_batch:
             n_negatives += self.batch_size - 1
-        return steps * self.batch_size * (1 + n_negatives)
+        return steps * self.processes * self.batch_size * (1 + n_negatives)
 
     @property
     def size(self) -> Size:
@@ -277,7 +280,7 @@ class Trained(Recipe):
 
     def train_seconds(self, n_train: int, n_passages: int) -> float:
         """Estimate the seconds of training on its device; texts are as long as allowed."""
-        tokens = self.training_steps(n_train) * self.step_tokens()
+        tokens = self.training_steps(n_train) * self.processes * self.step_tokens()
         read_only_tokens = 0  # which training reads without learning from it
         if self.teacher:
             read_only_tokens += tokens  # the teacher's share of each batch
@@ -308,7 +311,7 @@ class Trained(Recipe):
         return self.size.dimension * FLOAT32_MEGABYTES
 
     def step_tokens(self) -> int:
-        """Return the tokens that a training step reads."""
+        """Return the tokens that a training step reads, of each process."""
         pair_tokens = self.batch_size * (self.query_length + self.passage_length)
         return pair_tokens + self.drawn() * self.passage_length
 

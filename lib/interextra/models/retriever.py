@@ -1,9 +1,7 @@
-"""What trained models share: search, several devices; and how a recipe's weights are opened."""
+"""What trained models share: search; and how a recipe's weights are opened."""
 
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +10,16 @@ import numpy as np
 from interextra.data.collection import Collection
 from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
-from interextra.models.search.topk import device, devices, exact_search
+from interextra.models.search.topk import device, exact_search
 from interextra.store.errors import InputError, offenders
 
 
 class Neural:
-    """A trained model of sentence-transformers, on one device or several (see `topk.devices`)."""
+    """A trained model of sentence-transformers, on the device of this process."""
 
     def __init__(self, model: Any, recipe: Trained) -> None:
         self.model = model
         self.recipe = recipe
-
-    @cached_property
-    def pool(self) -> dict | None:
-        """A worker a device where there are several, until this object is gone; else None."""
-        if len(devices()) == 1:
-            return None
-        pool = self.model.start_multi_process_pool(devices())
-        weakref.finalize(self, self.model.stop_multi_process_pool, pool)
-        return pool
 
 
 class Encoder(Neural, ABC):
@@ -82,7 +71,6 @@ class Encoder(Neural, ABC):
             task=task,
             batch_size=128,
             show_progress_bar=False,
-            pool=self.pool,
             **options,
         )
 

@@ -32,6 +32,7 @@ SCHEMAS = {
     "audit": 1,
     "curve": 1,
     "evaluate": 1,
+    "fetch": 1,
     "finished": 1,
     "plan": 1,
     "prices": 1,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from interextra.data.queries import COLLECTION_DISK, POOLED
+from interextra.data.queries import POOLED
 from interextra.models.prices import throughput
 from interextra.store.prices import Row, outlook, overview, to_compute
 from interextra.store.progress import lasting
@@ -23,22 +23,22 @@ class Asked(NamedTuple):
     sample: int = 0
 
 
-def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, n_absent: int) -> list[str]:
+def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, absent_bytes: int) -> list[str]:
     """Return what is to be computed, how long it takes and what it needs.
 
     Parameters
     ----------
     rows
         Name of each notebook → its rows of `prices.described`.
-    n_absent
-        Passages of the collections that are not here.
+    absent_bytes
+        What `fetch` would put on the disk.
     """
     todo = [row for of_notebook in to_compute(rows).values() for row in of_notebook]
     if not todo:
         return ["All results are there."]
     total = overview(rows).loc["in all"]
     lines = [
-        f"To compute: {total['GPU h']:,.1f} hours of one GPU and {total['CPU h']:,.1f} of one core.",
+        f"To compute: {total['GPU h']:,.1f} hours of a GPU, {total['CPU h']:,.1f} of a core.",
         *_times(todo, asked),
     ]
     if asked.price:
@@ -46,11 +46,10 @@ def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, n_absent: int) ->
         lines.append(f"At {asked.price:g} a GPU hour it costs {cost:,.0f}.")
     lines.append(f"Memory: {total['peak GB']:,.0f} GB for the largest result.")
     lines.append(f"Disk: {total['disk GB']:,.0f} GB of results under outputs/cells.")
-    if n_absent:
-        gigabytes = n_absent * COLLECTION_DISK / 1000
+    if absent_bytes:
         lines.append(
-            f"Disk besides: about {gigabytes:,.0f} GB in the cache for {n_absent:,} passages, as "
-            "downloaded, as converted, and in the index of BM25."
+            f"Disk besides: about {absent_bytes / 1e9:,.0f} GB for the collections and models that "
+            "are not here, as downloaded and as they are kept."
         )
     if asked.sample:
         lines.append(

@@ -78,8 +78,12 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
         return "cpu"
 
     def seconds(self) -> float:
-        """Estimate the seconds on its device: a GPU, or so many cores as it has `threads`."""
+        """Estimate the seconds on its device: so many GPUs, or so many cores, as it uses."""
         return 1.0
+
+    def gpus(self) -> int:
+        """Return the GPUs that it uses at once."""
+        return 1 if self.device() == "gpu" else 0
 
     def threads(self) -> int:
         """Return the cores that it uses."""

@@ -28,6 +28,7 @@ DESCRIBING = {
     "title",
     "modules",
     "device",
+    "gpus",
     "threads",
     "seconds",
     "memory",

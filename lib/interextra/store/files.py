@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -142,31 +142,34 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _sums(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of all files below a folder but its seal, by relative name."""
+def _sums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, str]:
+    """Return the checksums of all files below a folder but its seal, by relative name."""
     sums = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name != SEAL:
-            sums[name] = sha256(path)
+            sums[name] = checksum(path)
     return sums
 
 
-def seal(folder: Path) -> None:
-    """Write the checksums of all files in a folder, last of all."""
-    write_json(folder / SEAL, _sums(folder))
+def seal(folder: Path, checksum: Callable[[Path], str] = sha256) -> None:
+    """Write the checksums of all files in a folder, last of all.
+
+    `checksum` gives the SHA-256 of a file: computed, or known by `store.checksums`.
+    """
+    write_json(folder / SEAL, _sums(folder, checksum))
 
 
-def seal_problem(folder: Path) -> str | None:
+def seal_problem(folder: Path, checksum: Callable[[Path], str] = sha256) -> str | None:
     """Return why a folder is not just what its seal names, or None when it is.
 
-    A file more, one that is gone, other bytes.
+    A file more, one that is gone, other bytes. `checksum`: see `seal`.
     """
     try:
         named = read_json(folder / SEAL)
         if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
-        sums = _sums(folder)
+        sums = _sums(folder, checksum)
     except FileNotFoundError:
         return "no seal"
     except (InputError, IsADirectoryError):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from interextra.store import provenance, signatures
 from interextra.store.cells import UNREADABLE, Cell, config_of, from_config
+from interextra.store.checksums import Checksums
 from interextra.store.errors import InputError
 from interextra.store.files import SEAL, read_json, scratch, seal, seal_problem, write_json
 
@@ -42,7 +43,8 @@ class Store:
         The folder.
     """
 
-    _valid: set[Path] = set()  # checksums are read once a process
+    # checksums are read once a process, and those of large files once: see `store.checksums`
+    _valid: set[Path] = set()
     # gives values of a run without its files, where they came with a reference
     measured: Callable | None = None
 
@@ -65,6 +67,10 @@ class Store:
         """Return where the folder of a cell is or would be."""
         return self.root / cell.key
 
+    def checkpoints(self, cell: Cell) -> Path:
+        """Return where a long cell keeps what it goes on from after a kill, until it is there."""
+        return self.root / "checkpoints" / cell.key
+
     def valid(self, cell: Cell) -> bool:
         """Whether the cell is there with a valid seal, is this cell, and its code still holds."""
         folder = self.path(cell)
@@ -80,7 +86,12 @@ class Store:
 
     def _problem(self, cell: Cell) -> str:
         """Return why a folder is not used for a cell; empty where it is."""
-        return seal_problem(self.path(cell)) or self._problem_of_note(cell)
+        problem = seal_problem(self.path(cell), self._checksums(cell).of)
+        return problem or self._problem_of_note(cell)
+
+    def _checksums(self, cell: Cell) -> Checksums:
+        """Return the checksums of a cell's files, kept beside the cells."""
+        return Checksums(self.root / "checksums" / f"{cell.key}.json")
 
     def _problem_of_note(self, cell: Cell) -> str:
         """Return why the note of a folder is not that of a cell, made by code that still holds."""
@@ -200,9 +211,10 @@ class Store:
                 repository = self.root.parent.parent
                 record = provenance.record(repository, seconds=seconds)
                 write_json(aside / "provenance.json", record)
-            seal(aside)
+            seal(aside, self._checksums(cell).of)
             os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
+        shutil.rmtree(self.checkpoints(cell), ignore_errors=True)
 
     def _put_aside(self, cell: Cell) -> None:
         """Rename what stands in the cell's place without being valid, under its lock.
@@ -225,8 +237,9 @@ class Store:
     def clean(self) -> Cleaned:
         """Remove stepping stones that no planned cell needs, older code's cells, and scraps.
 
-        Scraps are what was put aside or is half built. Where another process computes a cell, only
-        they go: it may need any of the others, and may have been started before the code changed.
+        Scraps are what was put aside or is half built, and checkpoints of what is not planned.
+        Where another process computes a cell, only what was put aside or is half built goes: it may
+        need any of the others, and may have been started before the code changed.
         """
         n_bytes = _remove(self.root / "aside")
         being_computed = 0
@@ -245,11 +258,22 @@ class Store:
         outdated = [folder for folder in folders if folder.name not in kept]
         for folder in outdated:
             n_bytes += _remove(folder)
-        planned_keys = {cell.key for cell in planned}
-        for path in self.root.glob("planned/*.json"):
-            if path.stem not in planned_keys:
-                path.unlink()
+        n_bytes += self._remove_notes({cell.key for cell in planned}, kept)
         return Cleaned(len(outdated), n_bytes, 0)
+
+    def _remove_notes(self, planned: set[str], kept: set[str]) -> int:
+        """Remove what stands beside the cells for others than these; return the bytes of it."""
+        n_bytes = 0
+        for path in self.root.glob("planned/*.json"):
+            if path.stem not in planned:
+                path.unlink()
+        for folder in self.root.glob("checkpoints/*"):
+            if folder.name not in planned:
+                n_bytes += _remove(folder)
+        for path in self.root.glob("checksums/*.json"):
+            if path.stem not in kept:
+                path.unlink()
+        return n_bytes
 
     def _kept(self, planned: list[Cell]) -> set[str]:
         """Return the keys of the cells that are valid, and of use for those that are planned."""

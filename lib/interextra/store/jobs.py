@@ -19,6 +19,7 @@ TIME_MARGIN = 2.0
 START_MINUTES = 10
 NOTEBOOK_MINUTES = 60  # of the job that executes notebooks, whose time nobody knows before
 NOTEBOOKS_AT_ONCE = 4
+LEAST_MEGABYTES = 1_000.0  # of the pages alone
 
 
 def jobs(todo: Mapping[str, Sequence[Row]]) -> list[Job]:
@@ -34,7 +35,7 @@ def jobs(todo: Mapping[str, Sequence[Row]]) -> list[Job]:
     Returns
     -------
     list of dict
-        name, keys, needs (names of jobs), level, device, threads, seconds; asked for: mem_mb,
+        name, keys, needs (names of jobs), level, device, seconds; asked for: gpus, threads, mem_mb,
         minutes.
     """
     shared: dict[tuple[str, int, str], list[Row]] = {}
@@ -81,6 +82,7 @@ def _job(rows: Sequence[Row]) -> Job:
         "keys": keys,
         "level": rows[0]["level"],
         "device": rows[0]["device"],
+        "gpus": max(row["gpus"] for row in rows),
         "threads": max(row["threads"] for row in rows),
         "seconds": seconds,
         "mem_mb": math.ceil(MEMORY_MARGIN * memory),
@@ -89,12 +91,12 @@ def _job(rows: Sequence[Row]) -> Job:
 
 
 def notebooks_job(notebooks: Sequence[Row]) -> Job:
-    """Return what the job asks for that executes notebooks and makes their pages."""
-    todo = [row for row in notebooks if row["state"] == "todo"]
-    threads = max(1, min(NOTEBOOKS_AT_ONCE, len(todo)))
-    memory = threads * max(row["memory"] for row in notebooks)
-    seconds = sum(row["seconds"] for row in todo) / threads
+    """Return what the job asks for that executes notebooks, if any, and makes their pages."""
+    threads = max(1, min(NOTEBOOKS_AT_ONCE, len(notebooks)))
+    memory = threads * max((row["memory"] for row in notebooks), default=LEAST_MEGABYTES)
+    seconds = sum(row["seconds"] for row in notebooks) / threads
     return {
+        "gpus": 0,
         "threads": threads,
         "mem_mb": math.ceil(MEMORY_MARGIN * memory),
         "minutes": NOTEBOOK_MINUTES + math.ceil(TIME_MARGIN * seconds / 60),

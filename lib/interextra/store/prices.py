@@ -27,8 +27,8 @@ def described(store: Store, cells: Sequence[Cell]) -> list[Row]:
     -------
     list of dict
         key, state (`done`, `todo`), what, needs (keys of what is not there yet), level (0: needs
-        nothing, 1: needs results of level 0, …); estimated: device (`cpu`, `gpu`), threads, seconds
-        on this device, memory (megabytes at the peak), megabytes (on disk).
+        nothing, 1: needs results of level 0, …), device (`cpu`, `gpu`), gpus, threads; estimated:
+        seconds on this device, memory (megabytes at the peak), megabytes (on disk).
     """
     missing = {cell.key: cell for cell in store.missing(cells)}
     every = missing | {cell.key: cell for cell in cells}
@@ -43,6 +43,7 @@ def described(store: Store, cells: Sequence[Cell]) -> list[Row]:
             "state": "todo" if key in missing else "done",
             "what": cell.title(),
             "device": cell.device(),
+            "gpus": cell.gpus(),
             "threads": cell.threads(),
             "seconds": cell.seconds(),
             "memory": cell.memory(),
@@ -136,7 +137,8 @@ def _line(rows: Sequence[Row], todo: Sequence[Row]) -> dict[str, float]:
     """Return a line of `overview`: `rows` are those of notebooks, `todo` what is to be computed."""
     hours = dict.fromkeys(OF_DEVICE.values(), 0.0)
     for row in todo:
-        hours[OF_DEVICE[row["device"]]] += row["seconds"] * row["threads"] / HOUR
+        at_once = row["gpus"] or row["threads"]
+        hours[OF_DEVICE[row["device"]]] += row["seconds"] * at_once / HOUR
     return {
         "results": len(rows),
         "to_compute": len(todo),
@@ -192,7 +194,7 @@ def makespan(rows: Mapping[str, Row], gpus: int, cores: int) -> float:
     """Return the seconds until all results are there.
 
     Whatever can start does, that with the longest chain behind it first (list scheduling). A result
-    takes one GPU, or as many cores as it has threads; what a GPU needs of a core is not counted.
+    takes its GPUs, or as many cores as it has threads; what a GPU needs of a core is not counted.
 
     Parameters
     ----------
@@ -222,8 +224,8 @@ class _Machine:
 
     def __init__(self, rows: Mapping[str, Row], gpus: int, cores: int):
         self.rows = rows
-        self.cores = cores
-        self.free = {"gpu": gpus, "cpu": cores}
+        self.all = {"gpu": gpus, "cpu": cores}
+        self.free = dict(self.all)
         self.now = 0.0
         for device in sorted({row["device"] for row in rows.values()}):
             if self.free[device] < 1:
@@ -235,9 +237,9 @@ class _Machine:
         self.running: list[tuple[float, str]] = []  # until when
 
     def taken(self, key: str) -> int:
-        """Return how many GPUs or cores a result takes."""
+        """Return how many GPUs or cores a result takes, of those that there are."""
         row = self.rows[key]
-        return 1 if row["device"] == "gpu" else min(row["threads"], self.cores)
+        return min(row["gpus"] or row["threads"], self.all[row["device"]])
 
     def add(self, key: str) -> None:
         """Let a result wait for its device."""

@@ -51,7 +51,7 @@ echo "submitted; \\`squeue --me\\` shows the jobs, $folder/logs what they say"
 def write(
     folder: Path, root: Path, jobs: Sequence[Job], run: Job, arguments: Sequence[str]
 ) -> Path:
-    """Write scripts that submit jobs as arrays: one a level, device and length.
+    """Write scripts that submit jobs as arrays: those of a level that ask for about the same.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ def write(
 
 
 def _by_level(jobs: Sequence[Job]) -> Iterator[tuple[int, list[list[Job]]]]:
-    """Yield each level with its arrays: jobs of one device that take about as long."""
+    """Yield each level with its arrays: jobs of as many GPUs that take about as long."""
     for level in sorted({job["level"] for job in jobs}):
-        alike: dict[tuple[str, int], list[Job]] = {}
+        alike: dict[tuple[int, int], list[Job]] = {}
         for job in jobs:
             if job["level"] == level:
                 magnitude = math.ceil(math.log(job["minutes"], 4))
-                alike.setdefault((job["device"], magnitude), []).append(job)
+                alike.setdefault((job["gpus"], magnitude), []).append(job)
         arrays = []
         for together in alike.values():
             starts = range(0, len(together), LARGEST_ARRAY)
@@ -116,9 +116,8 @@ def _asked(jobs: Sequence[Job]) -> list[str]:
     megabytes = max(job["mem_mb"] for job in jobs)
     minutes = max(job["minutes"] for job in jobs)
     options = [f"--cpus-per-task={threads}", f"--mem={megabytes}", f"--time={minutes}"]
-    if jobs[0].get("device") == "gpu":
-        options.append("--gpus=1")
-    return options
+    gpus = max(job["gpus"] for job in jobs)
+    return [*options, f"--gpus={gpus}"] if gpus else options
 
 
 def _submitted(words: Sequence[object]) -> str:

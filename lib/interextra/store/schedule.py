@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from interextra.store.cells import Cell
 from interextra.store.folders import Store
-from interextra.store.workers import GPUS, Worker, first_ended, stop
+from interextra.store.workers import Worker, first_ended, gpus, stop
 
 
 class Job(NamedTuple):
@@ -147,10 +147,9 @@ def _run(pool: Pool, missing: dict[str, Cell], done: Done, watch: Watch) -> None
 def n_workers(n_cells: int) -> int:
     """Return how many cells this machine computes at once.
 
-    No more than it has GPUs, where it has some, and than this process may use cores.
+    One on each GPU that this process may use, else on each core.
     """
-    n_gpus = len(list(GPUS.glob("*")))
-    return min(n_gpus or n_cores(), n_cores(), n_cells)
+    return min(len(gpus()) or n_cores(), n_cells)
 
 
 def n_cores() -> int:

@@ -37,6 +37,7 @@ WORKER = {
     "NUMBA_DISABLE_JIT": "1",
 }
 GPUS = Path("/proc/driver/nvidia/gpus")
+NO_GPU = ("", "-1", "NoDevFiles")  # in CUDA_VISIBLE_DEVICES
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # what ends a run from outside
 GRACE = 0.5  # seconds for a stopped worker to remove what it has half built, before it is killed
 
@@ -51,12 +52,13 @@ class Worker:
     Parameters
     ----------
     number
-        From 1; where there are GPUs, it sees that of its number alone.
+        From 1; where there are GPUs, it sees that of its number alone, see `gpus`.
     """
 
     def __init__(self, number: int):
         context = multiprocessing.get_context("spawn")
-        gpu = number - 1 if any(GPUS.glob("*")) else None
+        visible = gpus()
+        gpu = visible[(number - 1) % len(visible)] if visible else None
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, gpu))
         # what ends the run counts after the worker is known, and will be stopped
@@ -98,6 +100,20 @@ class Worker:
         return f"ended with code {code} (of a script? it needs `if __name__ == '__main__':`)"
 
 
+def gpus() -> list[str]:
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
+
+    In a job of Slurm they are those that it was given, none where it asked for none.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name for name in visible.split(",") if name not in NO_GPU]
+    if "SLURM_JOB_ID" in os.environ and "SLURM_GPUS_ON_NODE" not in os.environ:
+        return []
+    n_gpus = len(list(GPUS.glob("*")))
+    return [str(number) for number in range(n_gpus)]
+
+
 def first_ended(running: Collection[Worker], seconds: float) -> list[Worker]:
     """Return the workers whose cell is finished or whose process is gone.
 
@@ -137,7 +153,7 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(pipe: Connection, gpu: int | None) -> None:
+def _work(pipe: Connection, gpu: str | None) -> None:
     """Compute what comes through the pipe; None or an exception goes back for each.
 
     In a group of its own, so that Ctrl-C reaches the parent alone, and what this process started
@@ -151,7 +167,7 @@ def _work(pipe: Connection, gpu: int | None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if gpu is not None:
-        os.environ.setdefault("CUDA_VISIBLE_DEVICES", str(gpu))
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     with suppress(EOFError, ConnectionError):  # the parent needs no more
         while True:
             pipe.send(_outcome(pipe.recv_bytes()))

@@ -10,6 +10,7 @@ import numpy as np
 from interextra.data.collection import Collection
 from interextra.models.recipe import Trained
 from interextra.models.retriever import Encoder, reopen, transformer, transformers_of
+from interextra.models.search.indexes import on_disk
 from interextra.models.search.topk import device
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def fit(
 
     model = build(recipe, seed)
     if recipe.negatives == "own":
-        loss = _dynamic_hard_negatives(model, recipe, collection)
+        loss = _dynamic_hard_negatives(model, recipe, collection, out_dir)
         batches = QueryBatches
     else:
         loss = SharedNegatives(model, recipe, INNER_PRODUCT)
@@ -139,9 +140,12 @@ def fit(
 
 
 def _dynamic_hard_negatives(
-    model: "SentenceTransformer", recipe: Options, collection: Collection
+    model: "SentenceTransformer", recipe: Options, collection: Collection, out_dir: Path
 ) -> "DynamicHardNegatives":
-    """Return the loss of the encoder of queries against passages that keep their vectors."""
+    """Return the loss of the encoder of queries against passages that keep their vectors.
+
+    These are mapped from a file in `out_dir` that has no name and is gone when they are.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
@@ -153,7 +157,8 @@ def _dynamic_hard_negatives(
         modules=[router], device=device(), similarity_fn_name=model.similarity_fn_name
     )
     blocks = Dense(model, recipe).blocks(collection)
-    vectors = np.concatenate(list(blocks))
+    shape = (len(collection.passages), model.get_embedding_dimension())
+    vectors = on_disk(blocks, shape, out_dir)
     return DynamicHardNegatives(both, recipe, vectors)
 
 

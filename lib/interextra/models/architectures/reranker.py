@@ -51,10 +51,10 @@ class Options(Trained, bm25.Options):
 
     def scored_pairs(self, steps: int) -> int:
         """Return how many (query, passage) scores the loss sees in `steps` training steps."""
-        return steps * (self.batch_size + self.drawn())
+        return steps * self.processes * (self.batch_size + self.drawn())
 
     def step_tokens(self) -> int:
-        """Return the tokens that a training step reads: pairs of query and passage."""
+        """Return the tokens that a training step reads, of each process: query and passage."""
         return (self.batch_size + self.drawn()) * self.longest
 
     def search_memory(self, n_queries: int) -> float:
@@ -134,7 +134,6 @@ class Reranker(Neural):
             activation_fn=torch.nn.Identity(),
             batch_size=128,
             show_progress_bar=False,
-            pool=self.pool,
         )
         return scores
 

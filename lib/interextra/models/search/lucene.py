@@ -18,6 +18,7 @@ import numpy as np
 from interextra.data.collection import Collection, Passages
 from interextra.models.search.topk import PADDING
 from interextra.store import InputError, cache_folder, digest, scratch
+from interextra.store.checksums import Checksums
 from interextra.store.code import behind
 from interextra.store.errors import kind_and_message
 from interextra.store.files import seal, seal_problem
@@ -93,7 +94,8 @@ def bm25_index(collection: Collection) -> Path:
     folder = cache_folder() / "lucene" / digest(["bm25", built_by, collection.fingerprint])
     if folder in _SOUND and folder.is_dir():
         return folder
-    if seal_problem(folder):
+    checksums = Checksums(folder.with_name(f"{folder.name}.checksums.json"))
+    if seal_problem(folder, checksums.of):
         _build_index(collection.passages, folder)
     _SOUND.add(folder)
     return folder

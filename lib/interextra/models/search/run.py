@@ -21,16 +21,22 @@ from interextra.models.prices import (
     MULTIPLICATIONS_PER_SECOND,
     RANKED_MEGABYTES,
     RUN_ROW_MEGABYTES,
-    passage_bytes,
 )
 from interextra.models.recipe import Recipe
-from interextra.models.search.indexes import BLOCK, PRECISIONS, Index, quantised_search
+from interextra.models.search import sharded
+from interextra.models.search.indexes import (
+    BLOCK,
+    PRECISIONS,
+    Index,
+    blocks_of,
+    quantised_search,
+)
+from interextra.models.search.sharded import Hits
+from interextra.models.search.sizes import build_seconds, peak_bytes
 from interextra.models.search.topk import exact_search
 from interextra.models.search.vectors import GivenFile
 from interextra.store import Cell, InputError, Store, offenders, write_json
 from interextra.store.files import read_json
-
-Hits = tuple[np.ndarray, np.ndarray]  # rows int[n_queries, k], scores float32[n_queries, k]
 
 
 class Ranking(Cell):
@@ -155,8 +161,16 @@ class Run(OfModel, Ranking):
     def build(self, folder: Path, store: Store) -> None:
         """Search with the model, and write the rankings and the model's log."""
         collection = self.source.open()
-        model = self.open_model(store)
-        self.write(folder, store, lambda texts: model.search(collection, texts, self.depth))
+        n_devices = sharded.n_devices(self.recipe)
+
+        def search(texts: list[str]) -> Hits:
+            """Search on one device, or on all that there are."""
+            if n_devices > 1:
+                weights = store[self.model] / "weights"
+                return sharded.search(weights, self.source, texts, self.depth, n_devices)
+            return self.open_model(store).search(collection, texts, self.depth)
+
+        self.write(folder, store, search)
 
     def title(self) -> str:
         """Return what a reader calls it."""
@@ -188,11 +202,15 @@ class Encoded(OfModel):
         model = self.open_model(store)
         if not isinstance(model, Dense):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
+        path = folder / "passages.npy"
+        n_devices = sharded.n_devices(self.recipe)
+        if n_devices > 1:
+            sharded.encode(store[self.model] / "weights", self.source, path, n_devices)
+            return
         for start, texts in passages.batches(model.block_size):
             block = model.encode_passages(texts)
             if start == 0:  # the first block tells the dimension
                 shape = (len(passages), block.shape[1])
-                path = folder / "passages.npy"
                 vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
             vectors[start : start + len(block)] = block
         vectors.flush()
@@ -269,19 +287,21 @@ class Searched(OfModel, Ranking):
         def search(texts: Sequence[str]) -> Hits:
             """Search with the index, and write what a passage costs in it: known only here."""
             queries = model.encode_queries(texts)[:, : vectors.shape[1]]
-            hits, n_bytes = self._search(passages, vectors, queries)
+            hits, n_bytes = self._search(passages, vectors, queries, folder)
             write_json(folder / "bytes.json", n_bytes / len(vectors))
             return hits
 
         self.write(folder, store, search)
 
     def _search(
-        self, passages: Passages, vectors: np.ndarray, queries: np.ndarray
+        self, passages: Passages, vectors: np.ndarray, queries: np.ndarray, folder: Path
     ) -> tuple[Hits, float]:
-        """Search over vectors of passages; return what is found, and the bytes of the index."""
+        """Search over vectors of passages; return what is found, and the bytes of the index.
+
+        `folder` is where a training may keep what it reads.
+        """
         if self.index == "Flat":
-            starts = range(0, len(vectors), BLOCK)
-            blocks = (np.array(vectors[start : start + BLOCK]) for start in starts)
+            blocks = blocks_of(vectors)
             open_block = inner_products(queries)
             hits = exact_search(passages, blocks, open_block, len(queries), self.depth, BLOCK)
             return hits, vectors.size * FLOAT32_MEGABYTES * 1e6
@@ -294,7 +314,7 @@ class Searched(OfModel, Ranking):
                 self.rescore_multiplier,
                 self.calibration,
             )
-        index = Index(vectors, self.index, self.parameters, self.seed)
+        index = Index(vectors, self.index, self.parameters, self.seed, folder)
         return index.search(queries, self.depth), index.size
 
     def bytes_per_passage(self, store: Store) -> float:
@@ -311,16 +331,21 @@ class Searched(OfModel, Ranking):
         return "cpu"
 
     def memory(self) -> float:
-        """Return the estimated megabytes of memory at the peak: the index, and a block."""
+        """Return the estimated megabytes of memory at the peak: the index, and blocks."""
         size = self.recipe.size
-        n_bytes = passage_bytes(self.index, self.truncate_dim or size.dimension)
-        index = self.source.n_passages() * n_bytes / 1e6
-        return super().memory() + size.searching_megabytes() + index
+        megabytes = super().memory() + size.searching_megabytes()
+        if self.index == "Flat":  # never in memory as a whole
+            return megabytes
+        n_dimensions = self.truncate_dim or size.dimension
+        return megabytes + peak_bytes(self.index, self.source.n_passages(), n_dimensions) / 1e6
 
     def seconds(self) -> float:
-        """Return the estimated seconds of one core: those of an exact search."""
-        n_pairs = self.n_queries() * self.source.n_passages()
-        return n_pairs * self.recipe.size.dimension / MULTIPLICATIONS_PER_SECOND
+        """Return the estimated seconds of one core: of building a graph, and of an exact search."""
+        n_passages = self.source.n_passages()
+        n_dimensions = self.truncate_dim or self.recipe.size.dimension
+        building = build_seconds(self.index, self.parameters, n_passages, n_dimensions)
+        n_pairs = self.n_queries() * n_passages
+        return building + n_pairs * self.recipe.size.dimension / MULTIPLICATIONS_PER_SECOND
 
 
 class Imported(Ranking):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from interextra.data.queries import Queries
-from interextra.models.base import initialisation_digest, is_named
+from interextra.models.base import initialisation_digest, is_named, refuse_unfetched
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, OfModel, refuse_changed
 from interextra.models.prices import (
@@ -149,9 +149,10 @@ class Vectors(Encodings):
 
     def open(self, texts: Sequence[str], store: Store) -> Any:
         """Return the encoder; InputError where its folder has changed since it was planned."""
+        kind, option = encoder_of(self.encoder)
+        refuse_unfetched(option)
         content = self._content_digest(self.encoder)
         refuse_changed(self.start, content, f"encoder {self.encoder}")
-        kind, option = encoder_of(self.encoder)
         return kind(option, texts)
 
     def size(self) -> Size:

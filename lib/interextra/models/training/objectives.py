@@ -29,6 +29,13 @@ from interextra.models.base import initialisation, quiet
 from interextra.models.recipe import Pretraining
 from interextra.models.retriever import cut_layers
 from interextra.models.search.topk import device
+from interextra.models.training.checkpoints import (
+    Checkpoints,
+    load_weights,
+    random_states,
+    save_weights,
+    set_random_states,
+)
 from interextra.models.training.reproducible import reproducible
 from interextra.store.errors import InputError
 
@@ -36,6 +43,7 @@ MASKING = 0.2  # share of the words
 HIDDEN = 64  # width of the tiny BERT
 POSITIONS = 128  # tokens that it reads at most
 N_HELD = 640  # passages held out
+STATE = "state.pt"  # of optimiser, schedule and random numbers in a checkpoint
 
 TokenIds = Sequence[int]  # of a passage, without [CLS] and [SEP]
 
@@ -307,12 +315,17 @@ def _orthogonal(generator: torch.Generator) -> Tensor:
 
 @reproducible()
 def pretrain(
-    how: Pretraining, collections: Sequence[Collection], start: str, seed: int, out_dir: Path
+    how: Pretraining,
+    collections: Sequence[Collection],
+    start: str,
+    seed: int,
+    out_dir: Path,
+    checkpoints: Checkpoints | None = None,
 ) -> dict:
     """Pretrain the weights `start` on the passages of `collections` and write them to `out_dir`.
 
     Their tokenizer is written, too. The passages that are held out, and the order of the others,
-    are the same for all objectives.
+    are the same for all objectives. With `checkpoints` it goes on where it was killed.
 
     Returns
     -------
@@ -334,7 +347,7 @@ def pretrain(
         held, passages = read(how, collections, tokenizer)
         log = {"passages": len(passages), "held_out": len(held)}
         log["before"] = objective.measure(held, 0, how.batch_size)
-        log |= train(objective, passages, how, seed)
+        log |= train(objective, passages, how, seed, checkpoints)
         log["after"] = objective.measure(held, 0, how.batch_size)
     model.save_pretrained(out_dir, safe_serialization=True)
     tokenizer.save_pretrained(out_dir)
@@ -400,26 +413,91 @@ def _shuffled_texts(collections: Sequence[Collection], n: int) -> list[str]:
     return texts.tolist()
 
 
-def train(objective: Objective, passages: Sequence[TokenIds], how: Pretraining, seed: int) -> dict:
+def train(
+    objective: Objective,
+    passages: Sequence[TokenIds],
+    how: Pretraining,
+    seed: int,
+    checkpoints: Checkpoints | None = None,
+) -> dict:
     """Train in place on the sum of the losses; return `tokens` seen and `curve`, see `pretrain`."""
-    generator = torch.Generator().manual_seed(seed)
+    training = _Training(objective, how, seed)
     shape = (how.steps, how.batch_size)
-    batches = torch.randint(len(passages), shape, generator=generator)
-    optimiser = torch.optim.AdamW(objective.parameters(), lr=how.learning_rate, weight_decay=0.01)
-    schedule = transformers.get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
+    batches = torch.randint(len(passages), shape, generator=training.generator)
+    newest = checkpoints.newest() if checkpoints else None
+    if newest:
+        training.load(newest)
     every = max(1, how.steps // 50)
-    n_tokens = 0
-    curve = []
-    losses_since: list[dict[str, float]] = []
-    for step, rows in enumerate(batches.tolist(), start=1):
-        batch = [passages[row] for row in rows]
-        n_tokens += sum(map(len, batch))
-        losses_since.append(_train_step(objective, batch, how, generator, optimiser))
-        schedule.step()
+    first_step = training.step + 1
+    for step, rows in enumerate(batches[training.step :].tolist(), start=first_step):
+        training.take_step([passages[row] for row in rows])
         if step % every == 0 or step == how.steps:
-            curve.append({"step": step, **_means(losses_since)})
-            losses_since = []
-    return {"tokens": n_tokens, "curve": curve}
+            training.note_losses()
+        if checkpoints and checkpoints.is_due():
+            path = checkpoints.path_of(step)
+            training.save(path)
+            checkpoints.finish(path)
+    return {"tokens": training.n_tokens, "curve": training.curve}
+
+
+class _Training:
+    """A pretraining under way: all that its next step depends on, and what is noted of it."""
+
+    def __init__(self, objective: Objective, how: Pretraining, seed: int) -> None:
+        self.objective = objective
+        self.how = how
+        self.generator = torch.Generator().manual_seed(seed)
+        self.optimiser = torch.optim.AdamW(
+            objective.parameters(), lr=how.learning_rate, weight_decay=0.01
+        )
+        self.schedule = transformers.get_linear_schedule_with_warmup(
+            self.optimiser, how.steps // 10, how.steps
+        )
+        self.step = 0
+        self.n_tokens = 0
+        self.curve: list[dict[str, float]] = []
+        self.losses_since: list[dict[str, float]] = []  # since the last row of the curve
+
+    def take_step(self, batch: Sequence[TokenIds]) -> None:
+        """Take a step of the optimiser, and keep the losses before it."""
+        self.step += 1
+        self.n_tokens += sum(map(len, batch))
+        losses = _train_step(self.objective, batch, self.how, self.generator, self.optimiser)
+        self.losses_since.append(losses)
+        self.schedule.step()
+
+    def note_losses(self) -> None:
+        """Add a row to the curve."""
+        self.curve.append({"step": self.step, **_means(self.losses_since)})
+        self.losses_since = []
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint into a folder."""
+        save_weights(self.objective, folder)
+        state = {
+            "optimiser": self.optimiser.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "generator": self.generator.get_state(),
+            "random": random_states(),
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "curve": self.curve,
+            "losses_since": self.losses_since,
+        }
+        torch.save(state, folder / STATE)
+
+    def load(self, folder: Path) -> None:
+        """Go back to a checkpoint that `save` wrote."""
+        load_weights(self.objective, folder)
+        state = torch.load(folder / STATE, map_location="cpu", weights_only=True)
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.generator.set_state(state["generator"])
+        set_random_states(state["random"])
+        self.step = state["step"]
+        self.n_tokens = state["n_tokens"]
+        self.curve = state["curve"]
+        self.losses_since = state["losses_since"]
 
 
 def _train_step(

@@ -1,18 +1,28 @@
 """Training of all neural architectures: batches with drawn negatives, scores, one trainer."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import sentence_transformers
 import torch
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
+from sentence_transformers.base.sampler import DefaultBatchSampler
 from sentence_transformers.base.trainer import BaseTrainer
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PrinterCallback, TrainingArguments
+from torch.utils.data import RandomSampler
+from transformers import (
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from interextra.data.collection import Collection
 from interextra.models.model import load_model
@@ -20,6 +30,7 @@ from interextra.models.recipe import Trained
 from interextra.models.retriever import transformers_of
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.topk import device
+from interextra.models.training.checkpoints import Checkpoints, load_weights, save_weights
 from interextra.models.training.losses import LEFT_OUT, losses
 from interextra.models.training.pairs import (
     Pairs,
@@ -36,6 +47,7 @@ from interextra.models.training.reproducible import reproducible
 from interextra.models.training.tokens import Tokens
 from interextra.models.training.watch import Watch
 from interextra.store.errors import InputError
+from interextra.store.files import read_json, write_json
 
 Batch = dict[str, Any]  # tensors by name, as the library's trainer takes them
 
@@ -91,8 +103,10 @@ class Batches:
         self.rows = np.flatnonzero(self.drawable)
         self.exposed_rows = np.flatnonzero(self.exposed & ~is_spared)
         self.mined = self._mined(collection, ranking)
-        self.n_negatives = 0  # met so far
+        self.n_batches = 0  # whose negatives were met so far
+        self.n_negatives = 0
         self.n_exposed = 0  # of these
+        self.counts_before = (0, 0)  # negatives and exposed ones without those of the last batch
 
     def _mined(
         self,
@@ -134,9 +148,19 @@ class Batches:
         return torch.as_tensor(nearest == codes)
 
     def count(self, negatives: np.ndarray) -> None:
-        """Note how many negatives were met, and how many of them exposed."""
+        """Note how many negatives of a batch were met, and how many of them exposed."""
+        self.n_batches += 1
+        self.counts_before = (self.n_negatives, self.n_exposed)
         self.n_negatives += negatives.size
         self.n_exposed += int(self.exposed[negatives].sum())
+
+    def counts(self, n_batches: int) -> tuple[int, int]:
+        """Return the negatives that so many batches met, and how many of them are exposed.
+
+        A batch is made one step before it trains, so that there may be one more than that.
+        """
+        is_ahead = self.n_batches > n_batches
+        return self.counts_before if is_ahead else (self.n_negatives, self.n_exposed)
 
     def draw_random(
         self,
@@ -403,6 +427,7 @@ def train(
     ranking: Path | None = None,
     teacher: Path | None = None,
     spared: Path | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict:
     """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`.
 
@@ -412,7 +437,8 @@ def train(
     model = loss.model
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     n_pairs = len(pairs.rows)
-    arguments = _training_arguments(model, recipe, n_pairs, seed, out_dir)
+    checkpoint_folder = checkpoints.folder if checkpoints else out_dir
+    arguments = _training_arguments(model, recipe, n_pairs, seed, checkpoint_folder)
     rows = None
     if ranking:
         rows = ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
@@ -427,7 +453,7 @@ def train(
         spared=read_spared(spared),
     )
     loss.batches = collator  # where the loss draws the negatives itself
-    trainer = _trainer_class(model)(
+    trainer = _trainer_class(model, recipe.processes)(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_dict({"pair": np.arange(n_pairs)}),
@@ -436,15 +462,81 @@ def train(
     )
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Watch(out_dir))
+    newest = None
+    if checkpoints:
+        newest = checkpoints.newest()
+        trainer.add_callback(Saving(trainer, checkpoints, newest))
     if arguments.max_steps:
-        trainer.train()
+        trainer.train(resume_from_checkpoint=str(newest) if newest else None)
     _save(model, out_dir)
     return _training_log(trainer, collator)
+
+
+class Saving(TrainerCallback):
+    """Writes checkpoints of a trainer, and adds to them what the library leaves out.
+
+    Parameters
+    ----------
+    trainer
+        Of `_trainer_class`, whose collator is a `Batches`.
+    checkpoints
+        Where and when they are written.
+    start
+        The checkpoint that the training goes on from.
+    """
+
+    def __init__(self, trainer: Any, checkpoints: Checkpoints, start: Path | None) -> None:
+        self.trainer = trainer
+        self.collator = trainer.data_collator
+        self.checkpoints = checkpoints
+        self.start = start
+        self.file = f"counts_{trainer.args.process_index}.json"
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Go back to what was counted until the checkpoint that the training starts from."""
+        if self.start is None:
+            return
+        counts = read_json(self.start / self.file)
+        self.collator.n_batches = counts["batches"]
+        self.collator.n_negatives = counts["negatives"]
+        self.collator.n_exposed = counts["exposed"]
+        self.trainer._tr_loss += counts["loss"]
+        self.trainer._globalstep_last_logged = counts["logged"]
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Ask for a checkpoint when it is time by the clock of the first process."""
+        is_due, *_ = broadcast_object_list([self.checkpoints.is_due()])
+        control.should_save |= is_due
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        """Add the counts of this process to the checkpoint, and finish it when all have."""
+        path = self.checkpoints.path_of(state.global_step)
+        n_batches = state.global_step * args.gradient_accumulation_steps
+        n_negatives, n_exposed = self.collator.counts(n_batches)
+        counts = {
+            "batches": n_batches,
+            "negatives": n_negatives,
+            "exposed": n_exposed,
+            "loss": self.trainer._tr_loss.item(),  # the sum since it was logged
+            "logged": self.trainer._globalstep_last_logged,
+        }
+        write_json(path / self.file, counts)
+        self.trainer.accelerator.wait_for_everyone()
+        if state.is_world_process_zero:
+            self.checkpoints.finish(path)
 
 
 def _training_log(trainer: Any, collator: Batches) -> dict:
     """Return what a training did, as `model.fit` gives it."""
     history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    counts = torch.tensor([collator.n_negatives, collator.n_exposed], device=trainer.args.device)
+    n_negatives, n_exposed = trainer.accelerator.reduce(counts).tolist()  # of all processes
     return {
         "steps": trainer.args.max_steps,
         "loss": [[entry["step"], round(entry["loss"], 5)] for entry in history],
@@ -452,23 +544,24 @@ def _training_log(trainer: Any, collator: Batches) -> dict:
         "queries": len(collator.pairs.texts),
         "exposed_passages": float(collator.exposed.mean()),  # share of the collection
         # share of what the loss has seen
-        "exposed_negatives": collator.n_exposed / max(1, collator.n_negatives),
+        "exposed_negatives": n_exposed / max(1, n_negatives),
         "parameters": sum(weights.numel() for weights in trainer.model.parameters()),
         "device": device(),
     }
 
 
 def _training_arguments(
-    model: Any, recipe: Trained, n_pairs: int, seed: int, out_dir: Path
+    model: Any, recipe: Trained, n_pairs: int, seed: int, checkpoint_folder: Path
 ) -> TrainingArguments:
-    """Return the arguments of the library's trainer."""
+    """Return the arguments of the library's trainer; `Saving` asks for checkpoints."""
     steps = recipe.training_steps(n_pairs)
     on_cpu = device() == "cpu"
     is_distributed = "RANK" in os.environ
-    return getattr(sentence_transformers, f"{type(model).__name__}TrainingArguments")(
-        output_dir=str(out_dir),
+    arguments = getattr(sentence_transformers, f"{type(model).__name__}TrainingArguments")(
+        output_dir=str(checkpoint_folder),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch_size,
+        gradient_accumulation_steps=_batches_of_process(recipe, n_pairs),
         learning_rate=recipe.learning_rate,
         warmup_steps=recipe.warmup_steps,
         weight_decay=recipe.weight_decay,
@@ -482,19 +575,77 @@ def _training_arguments(
         dataloader_drop_last=n_pairs >= recipe.batch_size,
         dataloader_pin_memory=not on_cpu,
     )
+    # else a process that sees several GPUs gives each a batch, so that a step takes several
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
-def _trainer_class(model: Any) -> type:
+def _batches_of_process(recipe: Trained, n_pairs: int) -> int:
+    """Return how many batches a process takes a step.
+
+    InputError for other processes than the recipe says, and for fewer pairs than a step takes.
+    """
+    n_running = int(os.environ.get("WORLD_SIZE", 1))
+    if recipe.processes % n_running:
+        raise InputError(
+            f"{n_running} processes train together, and the recipe says processes = "
+            f"{recipe.processes}: start as many, or one"
+        )
+    n_needed = recipe.processes * recipe.batch_size
+    if recipe.processes > 1 and n_pairs < n_needed:
+        raise InputError(
+            f"a step takes {n_needed} training pairs (processes = {recipe.processes}, batch_size = "
+            f"{recipe.batch_size}), and there are {n_pairs}: give more queries, or fewer processes"
+        )
+    return recipe.processes // n_running
+
+
+class WholeSteps(DefaultBatchSampler):
+    """Batches of which an epoch has as many as its steps take, for one process or several.
+
+    The pairs that are left over change with the epoch. `options` are those of the library's class.
+    """
+
+    def __init__(self, batches_a_step: int, dataset: Dataset, **options: Any) -> None:
+        super().__init__(RandomSampler(dataset, generator=options["generator"]), **options)
+        self.batches_a_step = batches_a_step
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        n_batches = super().__len__()
+        return n_batches - n_batches % self.batches_a_step
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the pairs of each batch."""
+        return islice(super().__iter__(), len(self))
+
+
+def _trainer_class(model: Any, processes: int) -> type:
     """Return the library's trainer of a model, with our batches and without a model card."""
 
     class Trainer(getattr(sentence_transformers, f"{type(model).__name__}Trainer")):
-        """A trainer whose batches are tokenized already."""
+        """A trainer whose batches are tokenized already, and whose checkpoints hold no pickles."""
 
         # tokenized by the collator, for a cross-encoder too
         collect_features = BaseTrainer.collect_features
 
         def add_model_card_callback(self, default_args_dict: dict) -> None:
             """No model card: it prints progress and describes what the recipe says already."""
+
+        def get_batch_sampler(self, dataset: Dataset, **options: Any) -> DefaultBatchSampler:
+            """Return the library's batches, for several processes those of whole steps."""
+            if processes == 1:
+                return super().get_batch_sampler(dataset, **options)
+            return WholeSteps(processes, dataset, **options)
+
+        def _save(self, output_dir: str, state_dict: None = None) -> None:
+            """Write the weights of a checkpoint."""
+            if self.args.should_save:
+                save_weights(self.model, Path(output_dir))
+
+        def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+            """Read the weights of a checkpoint."""
+            load_weights(self.model, Path(checkpoint_path))
 
     return Trainer
 

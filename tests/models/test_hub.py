@@ -1,0 +1,90 @@
+"""Models of the hub: fetched once, at a fixed revision that stands in the keys; never unasked."""
+
+import pytest
+from toy_downloads import Hub
+
+from interextra.data.pricing import pricing
+from interextra.data.queries import Queries, Source
+from interextra.models import hub
+from interextra.models.base import initialisation, initialisation_digest, max_tokens_of
+from interextra.models.model import Model, Pretrained
+from interextra.models.recipe import Pretraining, load_recipe
+from interextra.models.search.vectors import Vectors
+from interextra.store import InputError, Store
+from interextra.store.cells import config_of, from_config
+
+BERT, OTHER = "bert-base-uncased", "someone/an-encoder"
+SPEC = "mini:n_train=400,n_dev=40"
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    found = Hub(tmp_path / "hub")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", found.snapshot_download)
+    hub.cached.cache_clear()
+    yield found
+    hub.cached.cache_clear()
+
+
+def test_a_fixed_revision_is_fetched_once_and_is_the_digest(stub):
+    assert hub.cached(BERT) is None
+    assert initialisation_digest(BERT) == hub.REVISIONS[BERT]
+    assert initialisation_digest(f"{BERT}:random") == hub.REVISIONS[BERT]
+    assert stub.downloads == [(BERT, hub.REVISIONS[BERT])]
+    start = initialisation(f"{BERT}:random")
+    assert (start.source, start.random) == (str(hub.cached(BERT)), True)
+    assert max_tokens_of(BERT) == 512 and len(stub.downloads) == 1
+
+
+def test_the_revision_of_another_model_is_that_of_its_fetch(stub):
+    digest = initialisation_digest(OTHER)
+    assert stub.downloads == [(OTHER, None)] and len(digest) == 40
+    hub.cached.cache_clear()  # another process
+    assert initialisation_digest(OTHER) == digest and len(stub.downloads) == 1
+
+
+def test_nothing_is_fetched_while_it_is_only_priced(stub):
+    with pricing() as asked:
+        assert initialisation_digest(BERT) == BERT and max_tokens_of(BERT) is None
+        Pretrained.of(Pretraining(objective="none", steps=0), OTHER, 1)
+    assert asked.models == {BERT, OTHER} and not stub.downloads
+
+
+def test_a_model_without_safetensors_is_not_there(stub, monkeypatch):
+    (hub.fetch_model(OTHER) / "model.safetensors").unlink()
+    hub.cached.cache_clear()
+    assert hub.cached(OTHER) is None
+    with pytest.raises(InputError, match=r"someone/an-encoder.*no file named model\.safetensors"):
+        hub.fetch_model(OTHER)
+
+
+def cells():
+    """One of each kind that starts from a model of the hub."""
+    train = Queries(source=Source.of(SPEC), split="train")
+    return [
+        Model.of(load_recipe("msmarco-dense"), train, seed=1),
+        Pretrained.of(Pretraining(objective="none", steps=0), BERT, 1),
+        Vectors(encoder=f"cls:{BERT}", train=train),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_what_was_planned_before_a_fetch_is_refused_and_planned_anew(stub, tmp_path, kind):
+    store = Store(tmp_path / "cells")
+    with pricing():
+        before = cells()[kind]
+        store.plan(before)
+        assert cells()[kind].key == before.key
+    note = from_config(config_of(before))
+    assert note.key == before.key and not stub.downloads
+    with pytest.raises(InputError, match=r"not on this disk: fetch it first.*then plan again"):
+        store.build(note)
+    assert not stub.downloads
+    hub.fetch_model(BERT)
+    with pytest.raises(InputError, match=r"[Pp]lan again|no cell .* is planned"):
+        store.build(store.cell(before.key))
+    after = cells()[kind]
+    assert after.key != before.key
+    with pricing():
+        assert cells()[kind].key == after.key
+    assert from_config(config_of(after)).key == after.key
