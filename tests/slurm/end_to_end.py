@@ -30,7 +30,7 @@ COPIED = ("notebooks", "params", "profiles", "book", "Snakefile")
 ALL = "00,03,12"  # notebooks
 SHORT = "00,03"
 PATIENCE = 1800  # seconds until something that is waited for has happened
-ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,MaxRSS"
+ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,TotalCPU,MaxRSS"
 T = TypeVar("T")
 # In the Snakefile, what a job asks for; and the same in a house where it is too little at first.
 MEMORY = 'job_of(wildcards)["mem_mb"] * attempt'
@@ -188,8 +188,9 @@ def accounted(environment: dict[str, str]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[JobID, Comment, State, ReqCPUS, ReqMem, TimelimitRaw, ElapsedRaw, MaxRSS]
-        A row a job; memory in MB, its limit in minutes, its time in seconds.
+    DataFrame[JobID, Comment, State, ReqCPUS, ReqMem, TimelimitRaw, ElapsedRaw, TotalCPU, MaxRSS]
+        A row a job; memory in MB, its limit in minutes, its time in seconds, that of its cores as
+        a text.
     """
     command = ["sacct", "--parsable2", "--units=M", f"--format={ACCOUNTED}"]
     rows = pd.read_csv(io.StringIO(cluster.said(command, environment)), sep="|", dtype=str)
