@@ -11,7 +11,6 @@ The daemons belong to whoever starts them, need no systemd and no root, and list
 import argparse
 import getpass
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -41,7 +40,7 @@ ACCOUNTING_PACKAGES = {
     "mariadbd": "mariadb-server",
     "mariadb-install-db": "mariadb-server",
 }
-SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # of the daemons; not on every user's PATH
+SBIN = ":/usr/local/sbin:/usr/sbin:/sbin"  # of the daemons; not on every user's PATH
 LONGEST_SOCKET = 100  # characters of a socket's path that the system takes, less a few
 PATIENCE = 180  # seconds until a daemon answers, on a machine that is busy
 PAUSE = 0.2  # seconds between two looks
@@ -120,10 +119,11 @@ class SlurmError(SystemExit):
 def why_not(accounting: bool = True) -> str:
     """Return why no Slurm can be started here; "" where one can."""
     configured = [path for path in CONFIGURED if Path(path).exists()]
-    configured += [f"{name}={os.environ[name]}" for name in ("SLURM_CONF",) if name in os.environ]
+    if "SLURM_CONF" in os.environ:
+        configured.append(f"SLURM_CONF={os.environ['SLURM_CONF']}")
     if configured:
         return f"a Slurm is configured here ({configured[0]}): this one is for machines without"
-    programs = PACKAGES | (ACCOUNTING_PACKAGES if accounting else {})
+    programs = PACKAGES | ACCOUNTING_PACKAGES if accounting else PACKAGES
     missing = {package for program, package in programs.items() if not which(program)}
     if missing:
         return f"no Slurm to start: apt install {' '.join(sorted(missing))}"
@@ -132,7 +132,7 @@ def why_not(accounting: bool = True) -> str:
 
 def which(program: str) -> str | None:
     """Return the path of a program, a daemon included; None where it is not installed."""
-    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}")
+    return shutil.which(program, path=os.environ.get("PATH", "") + SBIN)
 
 
 @contextmanager
@@ -161,54 +161,55 @@ def slurm(folder: Path, accounting: bool) -> Iterator[dict[str, str]]:
         raise SlurmError(reason)
     folder = folder.resolve()
     refuse_folder(folder)
-    configure(folder, accounting)
-    environment = os.environ | {
-        "SLURM_CONF": str(folder / "slurm.conf"),
-        "PATH": f"{folder / 'bin'}:{os.environ.get('PATH', '')}:{SBIN}",
-    }
+    ports = free_ports("slurmctld", "slurmd", "slurmdbd", "mariadbd")
+    configure(folder, ports, accounting)
     with ExitStack() as running:
-        start_munge(running, folder, environment)
+        daemons = Daemons(folder, running)
+        daemons.start_munge()
         if accounting:
-            start_database(running, folder, environment)
-        start_slurm(running, folder, environment)
-        running.callback(cancel_all, environment)
-        yield environment
+            daemons.start_database(ports["mariadbd"])
+        daemons.start_slurm()
+        running.callback(cancel_all, daemons.environment)
+        yield daemons.environment
 
 
 def refuse_folder(folder: Path) -> None:
     """Refuse a folder that holds files, or whose sockets would have too long a path."""
     if folder.is_dir() and any(folder.iterdir()):
         raise SlurmError(f"{folder} is not empty: name a new folder")
-    if len(str(folder)) > LONGEST_SOCKET - len("/munge.socket"):
+    if len(f"{folder}/munge.socket") > LONGEST_SOCKET:
         raise SlurmError(f"{folder} is too long a path for sockets: name a shorter one")
 
 
-def configure(folder: Path, accounting: bool) -> None:
+def configure(folder: Path, ports: dict[str, int], accounting: bool) -> None:
     """Write the configuration of all daemons into a folder."""
     for part in ("state", "spool", "database", "bin"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     values = {
         "folder": folder,
-        "host": socket.gethostname().split(".")[0],
+        "host": host(),
         "user": getpass.getuser(),
         "password": secrets.token_hex(16),
-        **free_ports("slurmctld", "slurmd", "slurmdbd", "mariadbd"),
+        "srun": which("srun"),
+        **ports,
     }
-    settings = SLURM_CONF + (ACCOUNTING if accounting else "")
+    settings = SLURM_CONF + ACCOUNTING if accounting else SLURM_CONF
     private(folder / "slurm.conf", settings.format(**values))
     private(folder / "munge.key", secrets.token_hex(512))
-    srun = folder / "bin" / "srun"
-    private(srun, SRUN.format(folder=folder, srun=which("srun")))
-    srun.chmod(0o700)
+    private(folder / "bin" / "srun", SRUN.format(**values), mode=0o700)
     if accounting:
         private(folder / "slurmdbd.conf", SLURMDBD_CONF.format(**values))
         private(folder / "database.sql", DATABASE.format(**values))
-        private(folder / "mariadb.port", str(values["mariadbd"]))
 
 
-def private(path: Path, text: str) -> None:
-    """Write a file that only its owner reads."""
-    path.touch(mode=0o600)
+def host() -> str:
+    """Return the name of this machine, without its domain: of the one node, too."""
+    return socket.gethostname().partition(".")[0]
+
+
+def private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file for its owner alone."""
+    path.touch(mode=mode)
     path.write_text(text)
 
 
@@ -221,78 +222,101 @@ def free_ports(*names: str) -> dict[str, int]:
         return {name: each.getsockname()[1] for name, each in sockets.items()}
 
 
-def start_munge(running: ExitStack, folder: Path, environment: dict[str, str]) -> None:
-    """Start munged, by which the daemons know each other."""
-    paths = {
-        "socket": "munge.socket",
-        "key-file": "munge.key",
-        "log-file": "munge.log",
-        "pid-file": "munge.pid",
-        "seed-file": "munge.seed",
-    }
-    options = [f"--{option}={folder / name}" for option, name in paths.items()]
-    # --force: other users can't reach the socket, and need not
-    start(running, folder, environment, "munged", "--foreground", "--force", *options)
-    until(lambda: (folder / "munge.socket").exists(), "munged", folder)
+class Daemons:
+    """The daemons in a folder.
 
+    Parameters
+    ----------
+    folder
+        Holds their configuration, and gets their logs.
+    running
+        Stops them, the last one first, when it is left.
+    """
 
-def start_database(running: ExitStack, folder: Path, environment: dict[str, str]) -> None:
-    """Start MariaDB and, over it, slurmdbd."""
-    port = (folder / "mariadb.port").read_text()
-    user = f"--user={getpass.getuser()}"
-    where = f"--datadir={folder / 'database'}"
-    install = [which("mariadb-install-db"), "--no-defaults", user, where]
-    install += ["--skip-test-db", "--auth-root-authentication-method=normal"]
-    with (folder / "mariadb-install-db.log").open("w") as log:
-        installed = subprocess.run(install, stdout=log, stderr=log, env=environment)
-    if installed.returncode:
-        raise SlurmError(failure("mariadb-install-db", folder))
-    options = [
-        "--no-defaults",
-        user,
-        where,
-        f"--port={port}",
-        f"--socket={folder / 'mariadb.socket'}",
-        f"--pid-file={folder / 'mariadb.pid'}",
-        f"--init-file={folder / 'database.sql'}",
-        f"--tmpdir={folder / 'database'}",
-        "--bind-address=127.0.0.1",
-        "--innodb-buffer-pool-size=64M",
-        "--innodb-lock-wait-timeout=900",  # both as slurmdbd asks for
-        "--skip-log-bin",
-    ]
-    start(running, folder, environment, "mariadbd", *options)
-    until(lambda: answers(int(port)), "mariadbd", folder)
-    start(running, folder, environment, "slurmdbd", "-D")
-    clusters = ["sacctmgr", "--noheader", "--immediate", "list", "cluster"]
-    until(lambda: succeeds(clusters, environment), "slurmdbd", folder)
+    def __init__(self, folder: Path, running: ExitStack):
+        self.folder = folder
+        self.running = running
+        self.environment = os.environ | {
+            "SLURM_CONF": f"{folder}/slurm.conf",
+            "PATH": f"{folder}/bin:" + os.environ.get("PATH", "") + SBIN,
+        }
 
-
-def start_slurm(running: ExitStack, folder: Path, environment: dict[str, str]) -> None:
-    """Start slurmctld and slurmd, and wait until the node takes jobs."""
-    start(running, folder, environment, "slurmctld", "-D", "-c")
-    until(lambda: succeeds(["scontrol", "ping"], environment), "slurmctld", folder)
-    start(
-        running, folder, environment, "slurmd", "-D", "-c", "-N", socket.gethostname().split(".")[0]
-    )
-    until(lambda: "idle" in said(["sinfo", "-h", "-o", "%T"], environment), "slurmd", folder)
-
-
-def start(
-    running: ExitStack, folder: Path, environment: dict[str, str], name: str, *options: str
-) -> None:
-    """Start a daemon in the foreground; it is stopped when `running` is left."""
-    with (folder / f"{name}.log").open("w") as log:
-        daemon = subprocess.Popen(
-            [which(name), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            cwd=folder,
-            start_new_session=True,  # Ctrl-C of the command does not reach it
+    def start_munge(self) -> None:
+        """Start munged, by which the daemons know each other."""
+        self.start(
+            "munged",
+            "--foreground",
+            "--force",  # other users can't reach the socket, and need not
+            f"--socket={self.folder}/munge.socket",
+            f"--key-file={self.folder}/munge.key",
+            f"--log-file={self.folder}/munge.log",
+            f"--pid-file={self.folder}/munge.pid",
+            f"--seed-file={self.folder}/munge.seed",
         )
-    running.callback(stop, daemon)
+        self.until((self.folder / "munge.socket").exists, "munged")
+
+    def start_database(self, port: int) -> None:
+        """Start MariaDB and, over it, slurmdbd."""
+        common = ["--no-defaults", f"--user={getpass.getuser()}"]
+        common += [f"--datadir={self.folder}/database", f"--tmpdir={self.folder}/database"]
+        options = ["--skip-test-db", "--auth-root-authentication-method=normal"]
+        name = "mariadb-install-db"
+        if self.launch(name, *common, *options).wait():
+            raise SlurmError(self.failure(name))
+        self.start(
+            "mariadbd",
+            *common,
+            f"--port={port}",
+            "--bind-address=127.0.0.1",
+            f"--socket={self.folder}/mariadb.socket",
+            f"--pid-file={self.folder}/mariadb.pid",
+            f"--init-file={self.folder}/database.sql",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-lock-wait-timeout=900",  # as slurmdbd asks for
+            "--skip-log-bin",
+        )
+        self.until(lambda: answers(port), "mariadbd")
+        self.start("slurmdbd", "-D")
+        clusters = ["sacctmgr", "--noheader", "--immediate", "list", "cluster"]
+        self.until(lambda: succeeds(clusters, self.environment), "slurmdbd")
+
+    def start_slurm(self) -> None:
+        """Start slurmctld and slurmd, and wait until the node takes jobs."""
+        self.start("slurmctld", "-D", "-c")
+        self.until(lambda: succeeds(["scontrol", "ping"], self.environment), "slurmctld")
+        self.start("slurmd", "-D", "-c", "-N", host())
+        states = ["sinfo", "--noheader", "--format=%T"]
+        self.until(lambda: "idle" in said(states, self.environment), "slurmd")
+
+    def start(self, name: str, *options: str) -> None:
+        """Start a daemon in the foreground, to be stopped when `running` is left."""
+        self.running.callback(stop, self.launch(name, *options))
+
+    def launch(self, name: str, *options: str) -> subprocess.Popen:
+        """Start a program whose output is its log."""
+        with (self.folder / f"{name}.log").open("w") as log:
+            return subprocess.Popen(
+                [which(name), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                cwd=self.folder,
+                start_new_session=True,  # Ctrl-C of the command does not reach it
+            )
+
+    def until(self, is_so: Callable[[], bool], daemon: str) -> None:
+        """Wait until a daemon answers."""
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise SlurmError(self.failure(daemon))
+            time.sleep(PAUSE)
+
+    def failure(self, name: str) -> str:
+        """Return what a program that does not answer said last."""
+        lines = (self.folder / f"{name}.log").read_text().splitlines()
+        return "\n".join([f"{name} did not start; it said:", *lines[-10:]])
 
 
 def stop(daemon: subprocess.Popen) -> None:
@@ -311,22 +335,6 @@ def cancel_all(environment: dict[str, str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while said(["squeue", "--noheader"], environment).strip() and time.monotonic() < deadline:
         time.sleep(PAUSE)
-
-
-def until(is_so: Callable[[], bool], daemon: str, folder: Path) -> None:
-    """Wait until a daemon answers; its log is the message if it does not."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise SlurmError(failure(daemon, folder))
-        time.sleep(PAUSE)
-
-
-def failure(daemon: str, folder: Path) -> str:
-    """Return what a daemon that does not answer said last."""
-    logs = sorted(folder.glob(f"{re.sub('d$', '', daemon)}*.log"))
-    last = [line for log in logs for line in log.read_text().splitlines()[-10:]]
-    return "\n".join([f"{daemon} did not start; it said:", *last])
 
 
 def answers(port: int) -> bool:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import cluster
 import pandas as pd
@@ -29,7 +30,8 @@ COPIED = ("notebooks", "params", "profiles", "book", "Snakefile")
 ALL = "00,03,12"  # notebooks
 SHORT = "00,03"
 PATIENCE = 1800  # seconds until something that is waited for has happened
-ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,MaxRSS"
+ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,TotalCPU,MaxRSS"
+T = TypeVar("T")
 # In the Snakefile, what a job asks for; and the same in a house where it is too little at first.
 MEMORY = 'job_of(wildcards)["mem_mb"] * attempt'
 TOO_LITTLE = "450 * 2 ** (attempt - 1)"  # MB: enough for Snakemake itself
@@ -65,7 +67,8 @@ class House:
     def run(self, program: str, *arguments: str) -> None:
         """Run a program of this environment, which must succeed."""
         code = self.start(program, *arguments).wait()
-        assert not code, f"{program} {' '.join(arguments)} ended with {code}: see {self.log}"
+        command = " ".join([program, *arguments])
+        assert not code, f"{command} ended with {code}: see {self.log}"
 
     @property
     def log(self) -> Path:
@@ -96,28 +99,25 @@ class House:
         return ["snakemake", "--profile", f"profiles/{profile}", *more, *config]
 
 
-def until(happened: Callable[[], object], what: str) -> None:
-    """Wait until something has happened."""
+def until(happened: Callable[[], T], what: str) -> T:
+    """Wait until something has happened; return what it is."""
     deadline = time.monotonic() + PATIENCE
-    while not happened():
+    while not (found := happened()):
         assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
         time.sleep(0.5)
+    return found
 
 
-def a_running_job(house: House, snakemake: subprocess.Popen) -> str:
-    """Wait for a job that runs, beside a Snakemake that does; return its number."""
-    until(lambda: house.jobs("--states=running") or snakemake.poll() is not None, "a running job")
-    assert snakemake.poll() is None, f"Snakemake ended: see {house.log}"
-    return house.jobs("--states=running")[0]
+def of_notebooks(tables: dict[str, bytes], only: str) -> dict[str, bytes]:
+    """Return the tables of some notebooks, given by their numbers."""
+    names = tuple(f"outputs/smoke/{number}_" for number in only.split(","))
+    return {path: table for path, table in tables.items() if path.startswith(names)}
 
 
 def check_tables(house: House, expected: dict[str, bytes]) -> None:
     """Compare the tables of a house with those that are expected of its notebooks, byte for byte."""
     made = house.tables()
-    numbers = house.only.split(",")
-    expected = {
-        path: table for path, table in expected.items() if Path(path).parts[2][:2] in numbers
-    }
+    expected = of_notebooks(expected, house.only)
     assert made.keys() == expected.keys(), made.keys() ^ expected.keys()
     different = [path for path, content in expected.items() if made[path] != content]
     assert not different, f"{house.name}: other tables than of `interextra run`: {different}"
@@ -145,11 +145,11 @@ def disturbed(house: House) -> None:
     """Cancel a job and kill Snakemake; what is finished is not computed again."""
     command = house.snakemake(profile="slurm-no-accounting")
     snakemake = house.start(*command)
-    cancelled = a_running_job(house, snakemake)
+    cancelled = until(lambda: house.jobs("--states=running"), "a running job")[0]
     subprocess.run(["scancel", cancelled], env=house.environment, check=True)
     until(lambda: house.has_said("Trying to restart job"), "a cancelled job is started again")
     until(house.seals, "a first result")
-    a_running_job(house, snakemake)
+    until(lambda: house.jobs("--states=running"), "a running job")
     snakemake.kill()
     snakemake.wait()
     finished = {seal: seal.stat().st_mtime_ns for seal in house.seals()}
@@ -188,8 +188,9 @@ def accounted(environment: dict[str, str]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[JobID, Comment, State, ReqCPUS, ReqMem, TimelimitRaw, ElapsedRaw, MaxRSS]
-        A row a job; memory in MB, its limit in minutes, its time in seconds.
+    DataFrame[JobID, Comment, State, ReqCPUS, ReqMem, TimelimitRaw, ElapsedRaw, TotalCPU, MaxRSS]
+        A row a job; memory in MB, its limit in minutes, its time in seconds, that of its cores as
+        a text.
     """
     command = ["sacct", "--parsable2", "--units=M", f"--format={ACCOUNTED}"]
     rows = pd.read_csv(io.StringIO(cluster.said(command, environment)), sep="|", dtype=str)
