@@ -65,7 +65,11 @@ CQADUPSTACK = (
 )
 SPLITS = {"nfcorpus": ("train", "dev", "test"), "hotpotqa": ("train", "dev", "test")}
 SPLITS |= {"fiqa": ("train", "dev", "test"), "fever": ("train", "dev", "test")}
-SPLITS |= {"quora": ("dev", "test"), "dbpedia-entity": ("dev", "test"), "scifact": ("train", "test")}
+SPLITS |= {
+    "quora": ("dev", "test"),
+    "dbpedia-entity": ("dev", "test"),
+    "scifact": ("train", "test"),
+}
 METADATA = {
     **dict.fromkeys(("url", "pubmed_id", "stance", "description", "narrative", "query"), "x"),
     **{name: [] for name in ("authors", "cited_by", "references", "tags")},

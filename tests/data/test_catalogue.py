@@ -52,7 +52,10 @@ def test_terms_are_what_is_stated_or_where_they_can_be_read(found):
     terms = {spec: values[3] for spec, values in found.items()}
     cqadupstack = "http://nlp.cis.unimelb.edu.au/resources/cqadupstack/"
     assert terms["irds:beir/cqadupstack/tex"] == f"licence not stated here: read {cqadupstack}"
-    assert terms["irds:beir/fever/test"] == "licence not stated here: read https://fever.ai/resources.html"
+    assert (
+        terms["irds:beir/fever/test"]
+        == "licence not stated here: read https://fever.ai/resources.html"
+    )
     assert "TREC data usage agreement" in terms["irds:disks45/nocr/trec-robust-2004"]
     argsme = terms["irds:argsme/2020-04-01/touche-2020-task-1"]
     assert "Creative Commons Attribution 4.0 International <https://creativecommons.org" in argsme
@@ -74,5 +77,10 @@ def test_copies_are_as_large_as_the_smaller_of_two_estimates():
 
 
 def test_markup_is_taken_out():
-    assert _plain('<p>See <a href="https://x.org">this</a>\n page.</p>') == "See this <https://x.org> page."
-    assert _licence_in("Texts. It has a licence of its own. More.") == "It has a licence of its own."
+    assert (
+        _plain('<p>See <a href="https://x.org">this</a>\n page.</p>')
+        == "See this <https://x.org> page."
+    )
+    assert (
+        _licence_in("Texts. It has a licence of its own. More.") == "It has a licence of its own."
+    )

@@ -105,7 +105,9 @@ def commands(tmp_path_factory, root, server):
         shutil.copytree(root / name, house / name)
     library = Path(interextra.__file__).parents[1]
     environment = os.environ | stub.environment | {"no_proxy": "127.0.0.1"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder / "stub/site"), str(library), str(TESTS)])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(folder / "stub/site"), str(library), str(TESTS)]
+    )
 
     def run(*commands, **variables):
         program = [sys.executable, "-c", SCRIPT, str(folder / "hub"), json.dumps(commands)]
@@ -136,7 +138,9 @@ def interrupted(commands, server, archives):
     server.behaviour[archives["collectionandqueries"]] = ["half", *["closed"] * 9]
     plan, listed, failed = commands(PLAN, [*FETCH, "--check", "--json"], FETCH)
     asked = [name for name, _ in server.asked]
-    here = {path.name for path in (commands.stub.folder / "ir_datasets").rglob("*") if path.is_file()}
+    here = {
+        path.name for path in (commands.stub.folder / "ir_datasets").rglob("*") if path.is_file()
+    }
     server.behaviour.clear()
     server.asked.clear()
     return {"plan": plan, "list": listed, "fetch": failed, "asked": asked, "here": here}
@@ -245,7 +249,9 @@ def test_snakemake_stops_at_once_where_something_is_missing(commands, fetched, r
     )
     said = done.stdout + done.stderr
     assert done.returncode and "interextra fetch --profile msmarco --only 00" in said
-    assert "rule cell" not in said and not list((commands.house / "outputs/cells").glob("*/seal.json"))
+    assert "rule cell" not in said and not list(
+        (commands.house / "outputs/cells").glob("*/seal.json")
+    )
 
 
 def test_what_needs_no_network_says_so(house, capsys):

@@ -95,7 +95,7 @@ def test_commands_of_the_pages_are_found():
         )
     }
     commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
-    commands |= {"probe", "export", "class", "finished"}
+    commands |= {"probe", "export", "class", "finished", "fetch"}
     assert {words[1] for words in of("interextra")} == commands
     assert {words[1] for words in of("-p")} == PARAMETERS.keys()
     assert sum(words[0].startswith("-p") for words in PRINTED) == len(PARAMETERS)
