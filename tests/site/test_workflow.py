@@ -37,7 +37,7 @@ PARAMETERS = {
     "negative_passages=unexposed": ("02", []),
     "results=PATH": ("08", ["results=scores.csv"]),
 }
-MENTIONED = [["audit"], ["split"], ["regimes"], ["probe"], ["finished"]]
+MENTIONED = [["audit"], ["split"], ["regimes"], ["probe"], ["probe", "--merge"], ["finished"]]
 PROGRAMS = ("make", "interextra", "papermill", "snakemake", "conda")
 
 
