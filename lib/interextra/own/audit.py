@@ -309,12 +309,10 @@ def audit(
     _refuse_without_words(train)
     _refuse_without_words(test)
     train, test = _comparable(train, test, near_passages)
-    near_ones = _near_duplicates(train.queries, test.queries, near)
+    near_ones = _near_duplicates(train, test, near)
     closest = _closest(train.queries, test.queries, encoder)
-    overlap = _Overlap({}, n_shared=None, train_ids=set())
-    if _are_judged(train, test):
-        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
-        overlap = _passage_overlap(train, test)
+    overlap = _passage_overlap(train, test)
+    if overlap.n_shared is not None:
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
     seen = _seen(test.queries, near_ones, overlap.n_shared)
     n_test = len(test.queries)
@@ -452,13 +450,17 @@ def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
     )
 
 
-def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
+def _near_duplicates(train: Side, test: Side, near: float) -> pd.DataFrame:
     """Return the pairs of near-duplicate queries, see `Audit.near`."""
-    pairs = near_pairs(train["text"], test["text"], near)
-    test_side = _with_side(test, "test").iloc[pairs["test"]]
-    train_side = _with_side(train, "train").iloc[pairs["train"]]
-    sides = [test_side, train_side, pairs[["words", "order"]]]
-    return pd.concat([side.reset_index(drop=True) for side in sides], axis=1)
+    rows = near_pairs(train.queries["text"], test.queries["text"], near)
+    test_side = _with_side(test.queries, "test").iloc[rows["test"]]
+    train_side = _with_side(train.queries, "train").iloc[rows["train"]]
+    similarity = rows[["words", "order"]]
+    columns = [table.reset_index(drop=True) for table in (test_side, train_side, similarity)]
+    pairs = pd.concat(columns, axis=1)
+    if _are_judged(train, test):
+        pairs["shares_answer"] = _shares_answer(pairs, train, test)
+    return pairs
 
 
 def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
@@ -515,7 +517,9 @@ class _Overlap(NamedTuple):
 
 
 def _passage_overlap(train: Side, test: Side) -> _Overlap:
-    """Compare the relevant passages of both sides."""
+    """Compare the relevant passages of both sides, if both have judgements."""
+    if not _are_judged(train, test):
+        return _Overlap({}, n_shared=None, train_ids=set())
     test_ids = test.queries["query_id"]
     test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
     answers = test_qrels[test_qrels["relevance"] >= 1]
@@ -524,12 +528,8 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     taught = _relevant(train.qrels[is_answer])
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
-    counts = {}
     levels = sorted(answers["relevance"].unique()) or [1]
-    for row in label_overlap(renamed, taught, levels).itertuples():
-        level = row.relevance_threshold
-        what = f"shares {row.min_shared} or more passages of relevance {level} or more"
-        counts[what] = row.n_overlapping
+    counts = _level_counts(label_overlap(renamed, taught, levels))
     if train.known_by == TEXT:
         counts[SHARED_COPY] = _n_shared_as_copies(answers, taught)
     if train.passages is not None:
@@ -540,6 +540,16 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
         train_ids=set(taught["query_id"]),
     )
+
+
+def _level_counts(overlap: pd.DataFrame) -> dict[str, int]:
+    """Return how many test queries share passages of each relevance, in words."""
+    counts = {}
+    for row in overlap.itertuples():
+        level = row.relevance_threshold
+        what = f"shares {row.min_shared} or more passages of relevance {level} or more"
+        counts[what] = row.n_overlapping
+    return counts
 
 
 def _n_shared_as_copies(answers: pd.DataFrame, taught: pd.DataFrame) -> int:

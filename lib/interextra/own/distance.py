@@ -332,25 +332,30 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
     """Return the distances by one encoder, without its name."""
     sets = compared.sets
     similarity = np.stack([nearest.similarity(rows) for rows in sets.values()])
-    drawn = _of_random_sets(compared, nearest)
-    table = []
-    for number, (name, rows) in enumerate(sets.items()):
-        is_far = compared.is_far[number]
-        for regime, is_asked in ((INTERPOLATION, ~is_far), (EXTRAPOLATION, is_far)):
-            if not is_asked.any():
-                continue
-            mean = similarity[number, is_asked].mean()
-            random_means = drawn[:, number, is_asked].mean(axis=1)
-            row = (name, regime, len(rows), is_asked.sum(), mean)
-            table.append(row + _described(random_means))
+    of_random = _of_random_sets(compared, nearest)
+    table = _rows_of_sets(compared, similarity, of_random)
     gaps = _gaps(similarity, compared.is_far)
     if len(gaps):
         n_train = min(map(len, sets.values()))
-        random_gaps = _gaps(drawn, compared.is_far)
-        row = (GAP, "", n_train, len(gaps), gaps.mean())
-        table.append(row + _described(random_gaps.mean(axis=-1)))
-    columns = ["set", "regime", "n_train", "n_test", "similarity"]
-    return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
+        random_gaps = _gaps(of_random, compared.is_far)
+        table.append((GAP, "", n_train, *_described(gaps, random_gaps)))
+    columns = [name for name in COLUMNS if name != "encoder"]
+    return pd.DataFrame(table, columns=columns)
+
+
+def _rows_of_sets(
+    compared: Compared, similarity: np.ndarray, of_random: np.ndarray
+) -> list[tuple[Any, ...]]:
+    """Return a row for each regime that a set is of: COLUMNS without the encoder."""
+    table = []
+    for number, (name, rows) in enumerate(compared.sets.items()):
+        is_far = compared.is_far[number]
+        for regime, is_asked in ((INTERPOLATION, ~is_far), (EXTRAPOLATION, is_far)):
+            if is_asked.any():
+                of_set = similarity[number, is_asked]
+                of_random_set = of_random[:, number, is_asked]
+                table.append((name, regime, len(rows), *_described(of_set, of_random_set)))
+    return table
 
 
 def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
@@ -366,10 +371,18 @@ def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
     return np.stack(draws)
 
 
-def _described(means: np.ndarray) -> tuple[float, float, float]:
-    """Return the mean of what random sets have, and the middle 95 % of it."""
+def _described(values: np.ndarray, of_random: np.ndarray) -> tuple[int, float, float, float, float]:
+    """Return how many test queries there are, their mean, and what random sets have.
+
+    Parameters
+    ----------
+    values : float32[test queries]
+    of_random : float32[draws, test queries]
+        Their mean and the middle 95 % of their means are told.
+    """
+    means = of_random.mean(axis=-1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return float(means.mean()), float(low), float(high)
+    return len(values), values.mean(), float(means.mean()), float(low), float(high)
 
 
 def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:

@@ -225,14 +225,10 @@ def finished(
     _refuse_few(queries)
     bootstrap = {"seed": seed, "n_boot": n_boot}
     tidy = _tidy(values, queries, measure)
-    is_compared = tidy["queries"] != COPIES
     groups = _means(tidy, systems, bootstrap)
-    differences = _differences(tidy[is_compared], systems, bootstrap)
-    rows = differences.itertuples()
-    differences["verdict"] = [verdict(row, margin) for row in rows]
+    differences = _judged_differences(tidy, systems, bootstrap, margin)
     told = sentences(differences, groups, queries, systems, encoder)
-    for name, run in every_run.items():
-        told += _without_hits(run, values.index, name)
+    told += _without_hits(every_run, values.index)
     by_system = values.add_prefix(f"{measure} ")
     return Finished(
         groups=groups,
@@ -303,18 +299,20 @@ def _bm25(test: Side, measure: str) -> pd.Series:
     return values
 
 
-def _without_hits(run: RunFile, judged: pd.Index, name: str) -> list[str]:
-    """Return the sentence that a run has no hit for some of the judged queries, or none."""
-    n_hits = np.diff(run.offsets)
-    with_hits = pd.Index(run.query_ids)[n_hits > 0]
-    missing = judged.difference(with_hits).tolist()
-    if not missing:
-        return []
-    n_missing = len(missing)
-    return [
-        f"{name}: {n_missing} of {len(judged)} test queries without a hit "
-        f"({offenders(missing)}): counted as rankings without a passage."
-    ]
+def _without_hits(runs: Mapping[str, RunFile], judged: pd.Index) -> list[str]:
+    """Return a sentence for each run that has no hit for some of the judged queries."""
+    told = []
+    for name, run in runs.items():
+        n_hits = np.diff(run.offsets)
+        with_hits = pd.Index(run.query_ids)[n_hits > 0]
+        missing = judged.difference(with_hits).tolist()
+        if missing:
+            counted = f"{len(missing)} of {len(judged)} test queries"
+            told.append(
+                f"{name}: {counted} without a hit "
+                f"({offenders(missing)}): counted as rankings without a passage."
+            )
+    return told
 
 
 def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float) -> pd.DataFrame:
@@ -327,21 +325,27 @@ def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float)
         query), train_query (the nearest one), cosine.
     """
     pairs = near_pairs(train["text"], test["text"], near)
-    exact_pairs = pairs[pairs[["words", "order"]].eq(1).any(axis=1)]
+    is_exact = pairs[["words", "order"]].eq(1).any(axis=1)
+    exact_copies = pairs.loc[is_exact, "test"]
     train_texts = train["text"].tolist()
     test_texts = test["text"].tolist()
     cosines, nearest = nearest_of(encoder, train_texts, test_texts)
     table = test[["query_id", "text"]].rename(columns={"text": "query"})
     table = table.reset_index(drop=True)
     is_copy = table.index.isin(pairs["test"])
-    rank = pd.Series(cosines)[~is_copy].rank(method="first")
-    is_near = rank > len(rank) / 2
-    table["queries"] = is_near.map({True: NEAR_HALF, False: FAR_HALF})
+    table["queries"] = _halves(cosines, is_copy)
     table.loc[is_copy, "queries"] = COPIES
-    table["is_exact"] = table.index.isin(exact_pairs["test"])
+    table["is_exact"] = table.index.isin(exact_copies)
     table["train_query"] = [train_texts[row] for row in nearest]
     table["cosine"] = cosines
     return table
+
+
+def _halves(cosines: np.ndarray, is_copy: np.ndarray) -> pd.Series:
+    """Return whether queries that are no copies are in the near or the far half, by row."""
+    rank = pd.Series(cosines)[~is_copy].rank(method="first")
+    is_near = rank > len(rank) / 2
+    return is_near.map({True: NEAR_HALF, False: FAR_HALF})
 
 
 def _refuse_few(queries: pd.DataFrame) -> None:
@@ -377,6 +381,17 @@ def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.D
     return pd.DataFrame(means)[[*labels, "mean", "low", "high", "n_queries"]]
 
 
+def _judged_differences(
+    values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap, margin: float
+) -> pd.DataFrame:
+    """Return the DIFFERENCES between both halves of each lead, and the verdict on it."""
+    is_compared = values["queries"] != COPIES
+    differences = _differences(values[is_compared], systems, bootstrap)
+    rows = differences.itertuples()
+    differences["verdict"] = [verdict(row, margin) for row in rows]
+    return differences
+
+
 def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return the DIFFERENCES between both halves of each lead, of values on these halves."""
     plain = _near_minus_far(values, systems.rivals, 1, bootstrap)
@@ -384,17 +399,32 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -
     names = labels["system"] + " minus " + labels["rival"]
     leads = plain.loc[names]
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
-    leads["lowest"] = leads["low"]
-    leads["highest"] = leads["high"]
-    for weight in SENSITIVITIES:
-        weighted = _near_minus_far(values, systems.rivals, weight, bootstrap).loc[names]
-        leads["lowest"] = np.minimum(leads["lowest"], weighted["low"])
-        leads["highest"] = np.maximum(leads["highest"], weighted["high"])
+    leads["lowest"], leads["highest"] = _widest(leads, values, systems.rivals, bootstrap)
     labels["rival_difference"] = labels["rival"].map(plain["difference"])
     labels["own_near"] = labels["system"].map(plain["near"])
     labels["is_control"] = labels["rival"] == systems.control
     table = pd.DataFrame(leads).reset_index(drop=True)
     return labels.join(table)[list(DIFFERENCES)]
+
+
+def _widest(
+    leads: Effects,
+    values: pd.DataFrame,
+    rivals: Sequence[str],
+    bootstrap: Bootstrap,
+) -> tuple[pd.Series, pd.Series]:
+    """Return the lowest low and the highest high of leads, however difficulty acts.
+
+    It acts on the system as on the rival, or by one of SENSITIVITIES as much.
+    """
+    lowest = leads["low"]
+    highest = leads["high"]
+    for weight in SENSITIVITIES:
+        every_lead = _near_minus_far(values, rivals, weight, bootstrap)
+        weighted = every_lead.loc[leads.index]
+        lowest = np.minimum(lowest, weighted["low"])
+        highest = np.maximum(highest, weighted["high"])
+    return lowest, highest
 
 
 def _near_minus_far(

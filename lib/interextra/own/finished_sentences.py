@@ -106,10 +106,18 @@ def _answer(row: Any) -> str:
         detects = f"{_times_100(row.detects)} points would be found with 80 % power"
         return f"Undecided: {lead} is not shown to differ, near minus far {points}; {detects}."
     side = LARGER if row.difference > 0 else SMALLER
-    rival = f"{row.rival} itself: {100 * row.rival_difference:+.1f} points near minus far"
-    interval = ends(row.lowest, row.highest)
     return (
         f"Undecided: {lead} is {side}, {points}, if difficulty acts on both alike. "
+        f"{_if_difficulty_differs(row)}"
+    )
+
+
+def _if_difficulty_differs(row: Any) -> str:
+    """Return the sentence of the interval where difficulty acts otherwise on the system."""
+    rival_points = f"{100 * row.rival_difference:+.1f} points"
+    rival = f"{row.rival} itself: {rival_points} near minus far"
+    interval = ends(row.lowest, row.highest)
+    return (
         f"If it acts on {row.system} half to twice as much, the interval is {interval} ({rival})."
     )
 

@@ -157,10 +157,8 @@ def report(
     seen = given.seen if given else Seen(why_not="the model before fine-tuning was not given")
     if seen.is_shown:
         claims = _without_conclusion(claims)
-    unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
-    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
     return Report(
-        changes=shown_changes.rename(columns={"delta": "change"}),
+        changes=_shown_changes(changes),
         claims=claims,
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
@@ -181,6 +179,13 @@ def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, A
     errors = changes.drawn().std(axis=1)
     changes["detects"] = detectable(changes["low"], changes["high"], errors)
     return changes
+
+
+def _shown_changes(changes: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the changes that a `Report` has."""
+    unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
+    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
+    return shown_changes.rename(columns={"delta": "change"})
 
 
 def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
@@ -277,12 +282,9 @@ def _claims(
     lead = _lead_claim(measure, margin * baseline_mean)
     answers = _answers([loss, lead], changes, gate_values, bootstrap)
     judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
-    low, high = answers["low"], answers["high"]
-    errors = answers.drawn().std(axis=1)
-    resolution = detectable(low, high, errors)
-    plain = judged.assign(low=low, high=high, resolution=resolution).to_dict("records")
+    plain = _with_plain_interval(judged, answers)
     rows = []
-    for row, noise in zip(plain, answers["noise"], strict=True):
+    for row, noise in zip(plain.to_dict("records"), answers["noise"], strict=True):
         claim = loss if row["claim"] == loss.name else lead
         rows.append(_judged_by_interval(row, claim, noise))
     return pd.DataFrame(rows)
@@ -301,6 +303,15 @@ def _answers(
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
     return answered(claims, tables, in_domain.drop(columns="regime"))
+
+
+def _with_plain_interval(judged: pd.DataFrame, answers: Effects) -> pd.DataFrame:
+    """Return claims with the plain interval of each, and the smallest effect that it finds."""
+    low = answers["low"]
+    high = answers["high"]
+    errors = answers.drawn().std(axis=1)
+    resolution = detectable(low, high, errors)
+    return judged.assign(low=low, high=high, resolution=resolution)
 
 
 def _judged_by_interval(row: dict[str, Any], claim: Claim, noise: str) -> dict[str, Any]:

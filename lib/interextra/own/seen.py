@@ -4,7 +4,7 @@ A checkpoint that was already fine-tuned on them has seen both halves of a split
 then finds no loss, whether or not fine-tuning extrapolates.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -163,27 +163,7 @@ def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
     why_not = _why_not(queries, kinds)
     if why_not:
         return Seen(why_not=why_not)
-    n_training = sum(len(kind.training) for kind in kinds)
-    n_held_out = sum(len(kind.held_out) for kind in kinds)
-    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
-    weights = np.array([len(kind.held_out) for kind in kinds]) / n_held_out
-    difference = float(weights @ [kind.difference for kind in kinds])
-    resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
-    draws = stretched(weights @ resampled, difference, n_free)
-    if not varies(draws):
-        return Seen(why_not="all queries have the same value")
-    permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
-    low, high = interval(draws)
-    z_values = stats.norm.ppf([1 - LEVEL, POWER])
-    return Seen(
-        difference=difference,
-        low=low,
-        high=high,
-        p_value=_share_above(weights @ permuted, difference),
-        detects=float(z_values.sum() * draws.std()),
-        n_training=n_training,
-        n_held_out=n_held_out,
-    )
+    return _averaged(kinds, seed, n_boot)
 
 
 def _share_above(permuted: np.ndarray, difference: float) -> float:
@@ -216,6 +196,37 @@ class _Kind(NamedTuple):
         random.permuted(values, axis=1, out=values)
         training, held_out = np.split(values, [len(self.training)], axis=1)
         return training.mean(axis=1) - held_out.mean(axis=1)
+
+
+def _averaged(kinds: list[_Kind], seed: int, n_boot: int) -> Seen:
+    """Return the difference between the sides, averaged over the kinds, and what chance makes."""
+    n_training = sum(len(kind.training) for kind in kinds)
+    n_held_out = sum(len(kind.held_out) for kind in kinds)
+    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
+    difference = float(_average(kinds, [kind.difference for kind in kinds]))
+    resampled = _average(kinds, [kind.resampled(seed, n_boot) for kind in kinds])
+    draws = stretched(resampled, difference, n_free)
+    if not varies(draws):
+        return Seen(why_not="all queries have the same value")
+    permuted = _average(kinds, [kind.permuted(seed, n_boot) for kind in kinds])
+    low, high = interval(draws)
+    z_values = stats.norm.ppf([1 - LEVEL, POWER])
+    return Seen(
+        difference=difference,
+        low=low,
+        high=high,
+        p_value=_share_above(permuted, difference),
+        detects=float(z_values.sum() * draws.std()),
+        n_training=n_training,
+        n_held_out=n_held_out,
+    )
+
+
+def _average(kinds: list[_Kind], values: list[Any]) -> np.ndarray:
+    """Return the average of the values of kinds, by their shares of the held-out queries."""
+    sizes = np.array([len(kind.held_out) for kind in kinds])
+    weights = sizes / sizes.sum()
+    return weights @ np.stack(values)
 
 
 def _why_not(queries: pd.DataFrame, kinds: list[_Kind]) -> str:

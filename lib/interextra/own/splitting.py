@@ -334,25 +334,19 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     """
     source = split.pool.source
     gate = gate_of(options, source)
-    _refuse_unknown_formats(options["format"])
-    distance.refuse_other_encoder(options["other_encoder"])
-    refuse_existing(out)
-    _refuse_without_passages(source)
+    _refuse_export(source, out, options)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
     test = read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    n_test, n_gate = len(compared.test), len(test.gate_ids)
+    n_test = len(compared.test)
+    n_gate = len(test.gate_ids)
     few.refuse_too_few(training_ids, n_test, n_gate)
     few.report_few(training_ids, n_test, n_gate)
     _report_unused_dev(split, gate, options)
     measured = distance.measure(split, compared, store, options)
-    training_sets = {}
-    for name, ids in training_ids.items():
-        training_sets[name] = TrainingSet.of(
-            split, ids, options["negatives"], options["spare"], name
-        )
+    training_sets = _training_sets(split, training_ids, options)
     manifest = _manifest(split, training_sets, test, gate, options)
     manifest["encoder"] = measured.encoder
     aside_name = f"{out.name}.tmp{os.getpid()}"
@@ -367,6 +361,14 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
+
+
+def _refuse_export(source: Source, out: Path, options: Options) -> None:
+    """Refuse what cannot be written, before anything is computed for it."""
+    _refuse_unknown_formats(options["format"])
+    distance.refuse_other_encoder(options["other_encoder"])
+    refuse_existing(out)
+    _refuse_without_passages(source)
 
 
 def _report_unused_dev(split: Split, gate: str, options: Options) -> None:
@@ -420,6 +422,18 @@ def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
         )
     sets = split.sets(store)
     return {name: sets[name] for name in names}
+
+
+def _training_sets(
+    split: Split, training_ids: Mapping[str, Sequence[str]], options: Options
+) -> dict[str, TrainingSet]:
+    """Return the training sets with their pairs and negatives, by name."""
+    negatives = options["negatives"]
+    spare = options["spare"]
+    return {
+        name: TrainingSet.of(split, query_ids, negatives, spare, name)
+        for name, query_ids in training_ids.items()
+    }
 
 
 def read_test_set(split: Split, store: Store, gate: str, trained: Collection[str] = ()) -> _TestSet:

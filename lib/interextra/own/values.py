@@ -169,27 +169,38 @@ def measure_name(name: str) -> str:
 def _trainings(names: Iterable[str], folder: SplitFolder, source: str) -> dict[str, Training]:
     """Return the training that each name of a system means; all sets need the same seeds."""
     trainings = {}
+    unknown = []
     for name in names:
         before, _, seed = str(name).rpartition(".")
         if name in folder.sets:
             trainings[name] = (name, "1")
         elif before in folder.sets:
             trainings[name] = (before, seed)
-    unknown = [name for name in names if name not in trainings]
+        else:
+            unknown.append(name)
     if unknown:
         raise InputError(
             f"{source}: {offenders(unknown)}: no training set of the split; name each system "
             f"SET or SET.SEED, where the sets are {', '.join(folder.sets)}"
         )
-    there = set(trainings.values())
-    if len(there) < len(trainings):
+    if len(set(trainings.values())) < len(trainings):
         raise InputError(f"{source}: two of {offenders(trainings, 8)} are one training; keep one")
-    seeds = sorted({seed for _, seed in there}) or ["1"]
-    wanted = itertools.product(folder.sets, seeds)
-    missing = [".".join(training) for training in wanted if training not in there]
+    missing = [".".join(training) for training in _missing(trainings.values(), folder.sets)]
     if missing:
         raise InputError(f"{source}: no values of {offenders(missing)}; every set needs each seed")
     return trainings
+
+
+def _missing(
+    trainings: Collection[Training], set_names: Sequence[str], only_seed: str = "1"
+) -> list[Training]:
+    """Return the trainings of sets that lack a seed which another set has.
+
+    `only_seed` is that of all sets where there is no training.
+    """
+    seeds = sorted({seed for _, seed in trainings}) or [only_seed]
+    wanted = itertools.product(set_names, seeds)
+    return [training for training in wanted if training not in trainings]
 
 
 def _find_runs(pattern: str, set_name: str) -> dict[str, Path]:
@@ -210,12 +221,10 @@ def _refuse_missing_runs(
     pattern: str, set_names: Sequence[str], paths: Mapping[Training, Path]
 ) -> None:
     """Refuse sets that lack a run with a seed that another set has."""
-    seeds = sorted({seed for _, seed in paths}) or ["{seed}"]
     missing = []
-    for set_name, seed in itertools.product(set_names, seeds):
-        if (set_name, seed) not in paths:
-            of_set = pattern.replace("{part}", set_name)
-            missing.append(of_set.replace("{seed}", seed))
+    for set_name, seed in _missing(paths, set_names, only_seed="{seed}"):
+        of_set = pattern.replace("{part}", set_name)
+        missing.append(of_set.replace("{seed}", seed))
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
