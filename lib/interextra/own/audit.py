@@ -83,7 +83,8 @@ class Side(NamedTuple):
         names = []
         for text, doc_id in zip(texts, doc_ids, strict=True):
             # no text that is normalised begins with a space
-            names.append(normalised(text) or f" {self.known_by} {doc_id}")
+            without_text = f" {self.known_by} {doc_id}"
+            names.append(normalised(text) or without_text)
         known_by_text = self.qrels.assign(doc_id=names, own_id=doc_ids)
         return self._replace(qrels=known_by_text, known_by=TEXT)
 
@@ -95,7 +96,8 @@ class Side(NamedTuple):
         """
         if self.has_texts or self.known_by or other.passages is None:
             return self
-        rows = np.asarray(other.passages.rows(self.qrels["doc_id"].tolist()))
+        doc_ids = self.qrels["doc_id"].tolist()
+        rows = np.asarray(other.passages.rows(doc_ids))
         if (rows < 0).any():
             return self
         return self._replace(passages=other.passages, known_by=other.known_by)
@@ -193,7 +195,8 @@ def _read_files(path: str, qrels_path: str) -> Side:
     if not qrels_path:
         return Side(path, queries, qrels=None)
     qrels = read_qrels(qrels_path)
-    qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    is_asked = qrels["query_id"].isin(queries["query_id"])
+    qrels = qrels[is_asked]
     if qrels.empty:
         raise InputError(f"{qrels_path}: judges none of the queries of {path}")
     return Side(path, queries, qrels)
@@ -222,7 +225,8 @@ def _read_datasets(folder: str, split: str) -> Side:
         raise _unreadable(folder, error) from None
     is_text = frame.map(_is_text).all(axis=1)
     if frame.empty or not is_text.all():
-        rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
+        wrong_rows = np.flatnonzero(~is_text).tolist()
+        rows = offenders(wrong_rows) or "there is none"
         raise InputError(
             f"datasets:{folder}: each row needs a text in {query} and {positive}; rows: {rows}"
         )
@@ -231,7 +235,8 @@ def _read_datasets(folder: str, split: str) -> Side:
     pairs["query_id"] = query_numbers.astype(str)
     queries = pairs[["query_id", "text"]].drop_duplicates(ignore_index=True)
     qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
-    return Side(folder, queries, qrels.assign(relevance=1), known_by=TEXT)
+    qrels = qrels.assign(relevance=1)
+    return Side(folder, queries, qrels, known_by=TEXT)
 
 
 def _is_text(value: object) -> bool:
@@ -261,7 +266,7 @@ def _columns(names: list[str], folder: str) -> list[str]:
     for known in COLUMNS.values():
         present = [name for name in known if name in names]
         if not present:
-            wanted = " and ".join("/".join(known) for known in COLUMNS.values())
+            wanted = " and ".join(map("/".join, COLUMNS.values()))
             raise InputError(f"datasets:{folder}: columns {offenders(names)}; it needs {wanted}")
         columns.append(present[0])
     return columns
@@ -335,12 +340,14 @@ def audit(
 
 def _comparable(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
     """Return both sides with relevant passages of one name where they are the same."""
-    train, test = train.with_passages_of(test), test.with_passages_of(train)
-    if _is_compared_by_text(train, test):
-        train, test = train.by_text(), test.by_text()
+    trained = train.with_passages_of(test)
+    tested = test.with_passages_of(train)
+    if _is_compared_by_text(trained, tested):
+        trained = trained.by_text()
+        tested = tested.by_text()
     if near_passages == 1:
-        return train, test
-    return _with_edited_copies(train, test, near_passages)
+        return trained, tested
+    return _with_edited_copies(trained, tested, near_passages)
 
 
 def _are_judged(train: Side, test: Side) -> bool:
@@ -363,7 +370,8 @@ def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None)
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    shown = _evenly(test, max(1, SHOWN // len(train)))
+    n_shown = max(1, SHOWN // len(train))
+    shown = _evenly(test, n_shown)
     pairs = neighbours(train, shown, encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
@@ -406,7 +414,8 @@ def _with_edited_copies(train: Side, test: Side, near_passages: float) -> tuple[
     sides = []
     for side in (train, test):
         doc_ids = [text_of.get(text, text) for text in side.qrels["doc_id"]]
-        sides.append(side._replace(qrels=side.qrels.assign(doc_id=doc_ids)))
+        qrels = side.qrels.assign(doc_id=doc_ids)
+        sides.append(side._replace(qrels=qrels))
     return sides[0], sides[1]
 
 
@@ -418,10 +427,12 @@ def _text_of_copies(left: pd.Index, right: pd.Index) -> dict[str, str]:
     texts = left.union(right, sort=False).unique()
     ends = (texts.get_indexer(left), texts.get_indexer(right))
     n_texts = len(texts)
-    joined = coo_array((np.ones(len(left), np.int8), ends), (n_texts, n_texts))
+    ones = np.ones(len(left), np.int8)
+    joined = coo_array((ones, ends), (n_texts, n_texts))
     _, component = connected_components(joined, directed=False)
     _, first = np.unique(component, return_index=True)
-    return dict(zip(texts, texts[first[component]], strict=True))
+    stand_ins = texts[first[component]]
+    return dict(zip(texts, stand_ins, strict=True))
 
 
 def _compared(train: Side, test: Side) -> str:
@@ -441,8 +452,9 @@ def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
     if train.qrels is None or train.passages is None or not n_exposed:
         return ""
     n_draws = len(_relevant(train.qrels)) / len(train.passages)
+    percent = 100 * n_exposed / n_test
     return (
-        f"No leak: of {n_exposed:,} test queries ({100 * n_exposed / n_test:.0f} %) an answer is "
+        f"No leak: of {n_exposed:,} test queries ({percent:.0f} %) an answer is "
         "exposed, which says little: nearly all are where a query has one answer. What follows is "
         "for negatives: with one random negative for each training pair, such a passage is drawn "
         f"{n_draws:.2g} times an epoch and taught to rank low, with mined ones more often. Exclude "
@@ -466,12 +478,13 @@ def _near_duplicates(train: Side, test: Side, near: float) -> pd.DataFrame:
 def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
     """Return ids and texts of queries, with the side in the names of the columns."""
     named = queries[["query_id", "text"]].reset_index(drop=True)
-    return named.set_axis([f"{side}_query_id", f"{side}_query"], axis="columns")
+    columns = [f"{side}_query_id", f"{side}_query"]
+    return named.set_axis(columns, axis="columns")
 
 
 def _near_counts(pairs: pd.DataFrame, near: float) -> dict[str, int]:
     """Return how many test queries have near-duplicates of each kind."""
-    is_same = (pairs["words"] == 1) | (pairs["order"] == 1)
+    is_same = pairs[["words", "order"]].eq(1).any(axis=1)
     is_in_order = pairs["order"] >= near
     in_order = set(pairs["test_query_id"][is_in_order])
     in_any_order = set(pairs["test_query_id"])
@@ -493,12 +506,14 @@ def _shares_answer(pairs: pd.DataFrame, train: Side, test: Side) -> np.ndarray:
     near_test = test.qrels["query_id"].isin(pairs["test_query_id"])
     taught = _relevant(train.qrels[near_train])
     answers = _relevant(test.qrels[near_test])
-    sides = pairs[["test_query_id", "train_query_id"]].assign(row=np.arange(len(pairs)))
+    sides = pairs[["test_query_id", "train_query_id"]]
+    sides = sides.assign(row=np.arange(len(pairs)))
     of_pairs = sides.merge(answers, left_on="test_query_id", right_on="query_id")
     names = ["train_query_id", "doc_id"]
     taught_pairs = pd.MultiIndex.from_frame(taught[["query_id", "doc_id"]])
     is_shared = pd.MultiIndex.from_frame(of_pairs[names]).isin(taught_pairs)
-    return sides["row"].isin(of_pairs["row"][is_shared]).to_numpy()
+    sharing_rows = of_pairs["row"][is_shared]
+    return sides["row"].isin(sharing_rows).to_numpy()
 
 
 def _relevant(qrels: pd.DataFrame) -> pd.DataFrame:
@@ -521,7 +536,8 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     if not _are_judged(train, test):
         return _Overlap({}, n_shared=None, train_ids=set())
     test_ids = test.queries["query_id"]
-    test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
+    is_asked = test.qrels["query_id"].isin(test_ids)
+    test_qrels = test.qrels[is_asked]
     answers = test_qrels[test_qrels["relevance"] >= 1]
     # of the many passages of training, whose names may be texts, only these can be shared
     is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
@@ -619,7 +635,8 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
 
 def _evenly(queries: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return at most so many queries, which lie evenly among all."""
-    rows = np.linspace(0, len(queries) - 1, min(len(queries), most))
+    n_rows = min(len(queries), most)
+    rows = np.linspace(0, len(queries) - 1, n_rows)
     return queries.iloc[rows.astype(int)]
 
 
@@ -635,7 +652,8 @@ def _encoded(
     """
     texts = queries["text"].tolist()
     starts = range(0, max(len(texts), 1), AT_ONCE)
-    vectors = np.concatenate([encode(texts[start : start + AT_ONCE]) for start in starts])
+    blocks = [encode(texts[start : start + AT_ONCE]) for start in starts]
+    vectors = np.concatenate(blocks)
     has_direction = np.linalg.norm(vectors, axis=1) > 0
     return vectors[has_direction], _with_side(queries[has_direction], side)
 

@@ -154,7 +154,8 @@ def measure(
     nearest = _nearest_queries(compared, cosines)
     if other != first:
         drawn = compared.only_drawn()
-        tables.append(_table(other, drawn, _encoded(other, drawn)))
+        other_cosines = _encoded(other, drawn)
+        tables.append(_table(other, drawn, other_cosines))
     distances = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
     return Measured(distances, nearest, first)
 
@@ -218,13 +219,16 @@ def _nearest_queries(compared: Compared, cosines: Cosines) -> pd.DataFrame:
         query_ids = compared.test["query_id"].iloc[rows]
         nearest_ids = np.where(highest > 0, candidate_ids[first], "")
         columns = (query_ids, nearest_ids, highest.clip(min=0))
-        blocks.append(pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True))))
+        named = zip(NEAREST_COLUMNS, columns, strict=True)
+        blocks.append(pd.DataFrame(dict(named)))
     return pd.concat(blocks, ignore_index=True)
 
 
 def _encoded(encoder: str, compared: Compared) -> Cosines:
     """Return the cosines of the queries by an encoder; those of TF-IDF are exact."""
-    return _cosines(encoder, compared.train["text"].tolist(), compared.test["text"].tolist())
+    train_texts = compared.train["text"].tolist()
+    test_texts = compared.test["text"].tolist()
+    return _cosines(encoder, train_texts, test_texts)
 
 
 def nearest_of(
@@ -244,8 +248,10 @@ def nearest_of(
         Of the training queries; ties: the lower row.
     """
     cosines_of = _cosines(encoder, train_texts, test_texts)
-    cosines, rows = [], []
-    for block_rows in _blocks(np.arange(len(test_texts)), len(train_texts)):
+    cosines = []
+    rows = []
+    every_row = np.arange(len(test_texts))
+    for block_rows in _blocks(every_row, len(train_texts)):
         block = cosines_of(block_rows)
         cosines.append(block.max(axis=1))
         rows.append(block.argmax(axis=1))
@@ -275,7 +281,8 @@ def _dense_cosines(train: np.ndarray, test: np.ndarray) -> Cosines:
 def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Return vectors of length 1, float32[n, d]; those of length 0 stay as they are."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    divisors = np.where(lengths > 0, lengths, 1)
+    return (vectors / divisors).astype(np.float32)
 
 
 class _Nearest(NamedTuple):
@@ -291,13 +298,15 @@ class _Nearest(NamedTuple):
     def of(cls, cosines: Cosines, compared: Compared) -> "_Nearest":
         """Find the nearest of all training queries for each drawn test query."""
         n_train = len(compared.train)
-        top, top_rows = [], []
+        top = []
+        top_rows = []
+        every_train_row = np.arange(n_train)
         for rows in _blocks(compared.drawn, n_train):
             block = cosines(rows)
             if n_train > N_TOP:
                 nearest = np.argpartition(-block, N_TOP, axis=1)[:, :N_TOP]
             else:
-                nearest = np.tile(np.arange(n_train), (len(rows), 1))
+                nearest = np.tile(every_train_row, (len(rows), 1))
             values = np.take_along_axis(block, nearest, axis=1)
             order = np.argsort(-values, axis=1)
             top.append(np.take_along_axis(values, order, axis=1))
@@ -382,7 +391,8 @@ def _described(values: np.ndarray, of_random: np.ndarray) -> tuple[int, float, f
     """
     means = of_random.mean(axis=-1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return len(values), values.mean(), float(means.mean()), float(low), float(high)
+    random_mean = float(means.mean())
+    return len(values), values.mean(), random_mean, float(low), float(high)
 
 
 def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
@@ -398,9 +408,9 @@ def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
     has_both = (n_far > 0) & (n_near > 0)
     similarity = similarity[..., has_both]
     is_far = is_far[:, has_both]
-    near = (similarity * ~is_far).sum(axis=-2) / n_near[has_both]
-    far = (similarity * is_far).sum(axis=-2) / n_far[has_both]
-    return near - far
+    near_sums = (similarity * ~is_far).sum(axis=-2)
+    far_sums = (similarity * is_far).sum(axis=-2)
+    return near_sums / n_near[has_both] - far_sums / n_far[has_both]
 
 
 def printed(table: pd.DataFrame) -> str:

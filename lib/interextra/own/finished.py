@@ -29,13 +29,13 @@ from interextra.own.finished_sentences import (
     LOSS,
     NEAR_HALF,
     Systems,
-    ends,
     limits,
     sentences,
     verdict,
 )
 from interextra.own.page import html_page, svg_of
 from interextra.own.run_files import read_run
+from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects, shown
 from interextra.stats.formatting import with_interval, with_unit
@@ -110,13 +110,15 @@ def with_leads(values: pd.DataFrame, rivals: Sequence[str], weight: float = 1) -
     {'A': 0.75, 'B': 0.5, 'A minus B': 0.25}
     """
     by = ["system", "measure", "query_id"]
-    means = values.groupby(by, sort=False, as_index=False)["value"].mean()
+    groups = values.groupby(by, sort=False, as_index=False)
+    means = groups["value"].mean()
     parts = [means]
     for rival in rivals:
         is_rival = means["system"] == rival
         of_rival = means[is_rival].drop(columns="system")
         others = means[~is_rival]
-        leads = others.merge(of_rival, on=["measure", "query_id"], suffixes=("", "_rival"))
+        shared = ["measure", "query_id"]
+        leads = others.merge(of_rival, on=shared, suffixes=("", "_rival"))
         leads["system"] += f" minus {rival}"
         leads["value"] -= weight * leads["value_rival"]
         parts.append(leads.drop(columns="value_rival"))
@@ -163,7 +165,8 @@ def near_and_far(means: Effects, loss: float, pair: tuple[bool, bool] = FAR_MINU
 def _own_near(table: pd.DataFrame) -> pd.Series:
     """Return what the system itself has on near queries: of its lead, the loss is a share of it."""
     near = table.set_index(["system", "measure"])["near"]
-    system = table["system"].str.split(" minus ").str[0]
+    names = table["system"].str.split(" minus ")
+    system = names.str[0]
     own_key = pd.MultiIndex.from_arrays([system, table["measure"]])
     return near.reindex(own_key)
 
@@ -277,7 +280,8 @@ def _values(test: Side, runs: Mapping[str, RunFile], measure: str) -> pd.DataFra
     qrels = test.qrels[is_asked]
     columns = {}
     for name, run in runs.items():
-        columns[name] = per_query(run, qrels, [measure])[measure]
+        measured = per_query(run, qrels, [measure])
+        columns[name] = measured[measure]
     values = pd.DataFrame(columns).rename_axis("query_id")
     blank = [name for name in values if not values[name].any()]
     if blank:
@@ -371,7 +375,9 @@ def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.D
     """Return the mean of each system, and of its leads, on each of GROUPS."""
     parts = []
     for group in GROUPS:
-        of_group = values[(values["queries"] == group) | (group == ALL)]
+        of_group = values
+        if group != ALL:
+            of_group = values[values["queries"] == group]
         if len(of_group):
             leads = with_leads(of_group, systems.rivals).set_index("system")
             in_order = leads.loc[systems.with_leads].reset_index()
@@ -399,7 +405,9 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -
     names = labels["system"] + " minus " + labels["rival"]
     leads = plain.loc[names]
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
-    leads["lowest"], leads["highest"] = _widest(leads, values, systems.rivals, bootstrap)
+    lowest, highest = _widest(leads, values, systems.rivals, bootstrap)
+    leads["lowest"] = lowest
+    leads["highest"] = highest
     labels["rival_difference"] = labels["rival"].map(plain["difference"])
     labels["own_near"] = labels["system"].map(plain["near"])
     labels["is_control"] = labels["rival"] == systems.control
@@ -510,13 +518,15 @@ def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
 def _groups_in_words(groups: pd.DataFrame) -> pd.DataFrame:
     """Return the table of means for the page: a row a system or lead, a column a group."""
     numbers = groups[["mean", "low", "high"]].map("{:.3f}".format)
-    mean = numbers["mean"] + " [" + numbers["low"] + ", " + numbers["high"] + "]"
+    interval = numbers["low"] + ", " + numbers["high"]
+    mean = numbers["mean"] + " [" + interval + "]"
     n_queries = groups["n_queries"].map("{:,}".format)
     table = groups[["system"]].assign(mean=mean)
     table["group"] = groups["queries"] + " (" + n_queries + ")"
     by_group = table.pivot(index="system", columns="group", values="mean")
-    in_order = by_group.loc[table["system"].unique(), table["group"].unique()]
-    return in_order.reset_index()
+    systems = table["system"].unique()
+    columns = table["group"].unique()
+    return by_group.loc[systems, columns].reset_index()
 
 
 def _picture(differences: pd.DataFrame) -> str:
@@ -524,6 +534,7 @@ def _picture(differences: pd.DataFrame) -> str:
     figures.style()
     lead = differences["system"] + " minus " + differences["rival"]
     points = 100 * differences[["difference", "low", "high"]]
+    points["lead"] = lead
     label = "lead on near minus far queries, points"
-    figure = figures.forest(points.assign(lead=lead), "lead", "difference", label)
+    figure = figures.forest(points, "lead", "difference", label)
     return svg_of(figure)

@@ -116,7 +116,8 @@ def probe(
         folder, values, baseline, nearest, margin, options["seed"], n_boot, before
     )
     if hasattr(train, "sentence"):
-        report = report._replace(sentences=[*report.sentences, train.sentence()])
+        sentences = [*report.sentences, train.sentence()]
+        report = report._replace(sentences=sentences)
     return regimes.write(out, report)
 
 
@@ -239,7 +240,8 @@ def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str)
     is_gate = baseline["query_id"].isin(folder.gate_ids)
     is_first = baseline["measure"] == measure
     values = baseline.loc[~is_gate & is_first, "value"]
-    percent = 100 * smallest_difference(values) / (values.mean() or np.nan)
+    mean = values.mean() or np.nan
+    percent = 100 * smallest_difference(values) / mean
     message = (
         f"{len(values):,} queries find a change of about {percent:.0f} % with 80 % power (of "
         "queries alone, if the models' values vary as BM25's do and correlate at one half between "
@@ -310,7 +312,8 @@ def _search(model: Any, encode_queries: Callable, folder: SplitFolder) -> RunFil
     query_vectors = _vectors(encode_queries, queries["text"].tolist(), is_cosine)
     score = inner_products(query_vectors)
     rows, scores = exact_search(passages, blocks, score, len(queries), DEPTH, BLOCK)
-    return RunFile.from_arrays(queries["query_id"].tolist(), passages.doc_ids, rows, scores)
+    query_ids = queries["query_id"].tolist()
+    return RunFile.from_arrays(query_ids, passages.doc_ids, rows, scores)
 
 
 def _vectors(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
@@ -401,4 +404,5 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
 
 def untrained(recipe: Recipe, split: Split, gate: str) -> Run:
     """Return the run of the model that our own training starts from."""
-    return run_before_training(changed(recipe, steps=0, epochs=None), split, gate)
+    without_steps = changed(recipe, steps=0, epochs=None)
+    return run_before_training(without_steps, split, gate)

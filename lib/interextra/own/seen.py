@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from interextra.own.sentences import ends
 from interextra.own.split_folder import SplitFolder
 from interextra.splits import attributes
 from interextra.splits.shift import Shift
@@ -49,12 +50,13 @@ class Seen(NamedTuple):
         """Return what was found, in one sentence; the first words are the answer."""
         if self.why_not:
             return f"{NOT_TESTED}: {self.why_not}."
-        ends = f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
-        points = f"{100 * self.difference:+.1f} points (95 % CI {ends})"
+        points = 100 * self.difference
+        interval = ends(self.low, self.high)
+        difference = f"{points:+.1f} points (95 % CI {interval})"
         numbers = (
-            f"before fine-tuning, its {measure} differs by {points} between {self.n_training:,} "
-            f"training queries and {self.n_held_out:,} held-out queries of the same kinds, at "
-            "equal values of BM25"
+            f"before fine-tuning, its {measure} differs by {difference} between "
+            f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "
+            "same kinds, at equal values of BM25"
         )
         if self.is_shown:
             return f"{VERDICT} ({numbers}; one-sided p = {self.p_value:.2g})."
@@ -105,7 +107,8 @@ def has_seen(
     if isinstance(folder.split, Shift) and not folder.gate:
         return Seen(why_not="its held-out queries are of the training split; name a --gate-split")
     is_asked = model["measure"] == measure
-    both = model[is_asked].merge(baseline, on=["query_id", "measure"]).set_index("query_id")
+    both = model[is_asked].merge(baseline, on=["query_id", "measure"])
+    both = both.set_index("query_id")
     is_relevant = folder.qrels["relevance"] >= 1
     answers = folder.qrels[is_relevant].groupby("query_id")["doc_id"].min()
     queries = pd.DataFrame(
@@ -118,8 +121,9 @@ def has_seen(
         }
     )
     is_held_out = queries.index.isin(folder.gate_ids)
+    is_on_a_side = queries["is_training"] | is_held_out
     has_answer = queries["answer"].notna()
-    return compared(queries[(queries["is_training"] | is_held_out) & has_answer], seed, n_boot)
+    return compared(queries[is_on_a_side & has_answer], seed, n_boot)
 
 
 def _kinds(folder: SplitFolder) -> pd.Series:
@@ -143,9 +147,10 @@ def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
         every_label = pd.concat([folder.strata, of_training])
         return every_label.reindex(queries.index, fill_value="").astype(str)
     try:
-        return pd.Series(attributes.labels(queries, "wh-words"), queries.index).astype(str)
+        question_words = attributes.labels(queries, "wh-words")
     except InputError:  # no query has a question word
         return pd.Series("", queries.index)
+    return pd.Series(question_words, queries.index).astype(str)
 
 
 def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
