@@ -223,13 +223,7 @@ def _read_datasets(folder: str, split: str) -> Side:
         frame = data.select_columns([query, positive]).to_pandas()
     except Exception as error:  # damaged rows are met only here
         raise _unreadable(folder, error) from None
-    is_text = frame.map(_is_text).all(axis=1)
-    if frame.empty or not is_text.all():
-        wrong_rows = np.flatnonzero(~is_text).tolist()
-        rows = offenders(wrong_rows) or "there is none"
-        raise InputError(
-            f"datasets:{folder}: each row needs a text in {query} and {positive}; rows: {rows}"
-        )
+    _refuse_rows_without_text(frame, folder)
     pairs = pd.DataFrame({"text": frame[query], "doc_id": frame[positive]})
     query_numbers, _ = pd.factorize(pairs["text"])
     pairs["query_id"] = query_numbers.astype(str)
@@ -237,6 +231,16 @@ def _read_datasets(folder: str, split: str) -> Side:
     qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
     qrels = qrels.assign(relevance=1)
     return Side(folder, queries, qrels, known_by=TEXT)
+
+
+def _refuse_rows_without_text(frame: pd.DataFrame, folder: str) -> None:
+    """Refuse a table that lacks a text in a row of its two columns, or has no rows."""
+    is_text = frame.map(_is_text).all(axis=1)
+    if frame.empty or not is_text.all():
+        wrong_rows = np.flatnonzero(~is_text).tolist()
+        rows = offenders(wrong_rows) or "there is none"
+        columns = " and ".join(frame.columns)
+        raise InputError(f"datasets:{folder}: each row needs a text in {columns}; rows: {rows}")
 
 
 def _is_text(value: object) -> bool:
@@ -311,8 +315,7 @@ def audit(
     InputError
         Queries without a word, a share that is none, edited copies of passages without texts.
     """
-    _refuse_without_words(train)
-    _refuse_without_words(test)
+    _refuse_without_words(train, test)
     train, test = _comparable(train, test, near_passages)
     near_ones = _near_duplicates(train, test, near)
     closest = _closest(train.queries, test.queries, encoder)
@@ -331,7 +334,7 @@ def audit(
         test_queries=seen["test_query_id"].tolist(),
         train_queries=sorted(to_drop),
         compared=_compared(train, test),
-        exposed=_exposed(train, counts.get(EXPOSED, 0), n_test),
+        exposed=_exposed(train, counts, n_test),
         seen=seen,
         n_test=n_test,
         n_train=len(train.queries),
@@ -378,13 +381,14 @@ def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFr
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
 
 
-def _refuse_without_words(side: Side) -> None:
-    """Refuse queries none of which holds a word."""
-    if not any(map(words_in_order, side.queries["text"])):
-        raise InputError(
-            f"{side.name}: none of {len(side.queries)} queries holds a word; "
-            "nothing can be compared"
-        )
+def _refuse_without_words(*sides: Side) -> None:
+    """Refuse a side none of whose queries holds a word."""
+    for side in sides:
+        if not any(map(words_in_order, side.queries["text"])):
+            raise InputError(
+                f"{side.name}: none of {len(side.queries)} queries holds a word; "
+                "nothing can be compared"
+            )
 
 
 def _is_compared_by_text(train: Side, test: Side) -> bool:
@@ -447,8 +451,9 @@ def _compared(train: Side, test: Side) -> str:
     )
 
 
-def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
+def _exposed(train: Side, counts: Mapping[str, int], n_test: int) -> str:
     """Return the sentences on exposed answers, which are no leak; "" where nothing is known."""
+    n_exposed = counts.get(EXPOSED, 0)
     if train.qrels is None or train.passages is None or not n_exposed:
         return ""
     n_draws = len(_relevant(train.qrels)) / len(train.passages)
@@ -538,10 +543,8 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
     test_ids = test.queries["query_id"]
     is_asked = test.qrels["query_id"].isin(test_ids)
     test_qrels = test.qrels[is_asked]
-    answers = test_qrels[test_qrels["relevance"] >= 1]
-    # of the many passages of training, whose names may be texts, only these can be shared
-    is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
-    taught = _relevant(train.qrels[is_answer])
+    answers = _relevant(test_qrels)
+    taught = _taught(train, answers)
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
     levels = sorted(answers["relevance"].unique()) or [1]
@@ -556,6 +559,13 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
         train_ids=set(taught["query_id"]),
     )
+
+
+def _taught(train: Side, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of training that find an answer of the test queries relevant."""
+    # of the many passages of training, whose names may be texts, only these can be shared
+    is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
+    return _relevant(train.qrels[is_answer])
 
 
 def _level_counts(overlap: pd.DataFrame) -> dict[str, int]:

@@ -37,6 +37,7 @@ from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
 AS_GIVEN = "model as given"
+NOT_GIVEN = Seen(why_not="the model before fine-tuning was not given")
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
 LEGEND = (
@@ -154,7 +155,7 @@ def report(
     is_first = values["measure"] == measure
     gate_values = _with_baseline(values[is_gate & is_first], baseline)
     claims = _claims(folder, changes, gate_values, margin, bootstrap)
-    seen = given.seen if given else Seen(why_not="the model before fine-tuning was not given")
+    seen = given.seen if given else NOT_GIVEN
     if seen.is_shown:
         claims = _without_conclusion(claims)
     return Report(

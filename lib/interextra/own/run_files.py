@@ -231,6 +231,12 @@ def _refuse_rows(table: pd.DataFrame, path: Path) -> None:
     numbers = [name for name in ("score", "value") if name in table]
     for name in numbers:
         _refuse_texts(table[name], path)
+    _refuse_gaps(table, ids, numbers, path)
+    refuse_repeated(table[ids].astype(str), partial(_line_of, path))
+
+
+def _refuse_gaps(table: pd.DataFrame, ids: list[str], numbers: list[str], path: Path) -> None:
+    """Refuse a row that lacks an id or a number."""
     names = ids + numbers
     is_empty = table[ids].eq("")
     lacks_id = is_empty.any(axis=1)
@@ -244,7 +250,6 @@ def _refuse_rows(table: pd.DataFrame, path: Path) -> None:
         problem = f"an empty {columns} in {len(gaps)} rows"
         shown = offenders(gaps.itertuples(index=False, name=None))
         raise InputError(f"{place}: {problem}: {shown}; fill or drop them")
-    refuse_repeated(table[ids].astype(str), partial(_line_of, path))
 
 
 def _refuse_texts(column: pd.Series, path: Path) -> None:
