@@ -6,7 +6,7 @@ What its models say of both regimes is reported.
 import itertools
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.seen import Given, has_seen
 from interextra.own.split_folder import SplitFolder, run_before_training
-from interextra.own.values import Training, join_trainings, values_of_run
+from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
 from interextra.store import Cell, InputError, Store, offenders
 
@@ -110,47 +110,45 @@ def probe(
         before = before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder)
-    runs = _trained_runs(train, seeds, split_path, folder, first_stage, store, compute)
-    values = _written_and_measured(runs, run_folder, folder, measures)
+
+    def run_of(set_name: str, seed: int) -> RunFile:
+        """Train on a set, and search."""
+        model = train(split_path / set_name, seed)
+        return ranked(model, folder, first_stage, store, compute)
+
+    values = _values_of_trainings(run_of, folder, seeds, measures, run_folder)
     report = regimes.report(
         folder, values, baseline, nearest, margin, options["seed"], n_boot, before
     )
-    if hasattr(train, "sentence"):
-        sentences = [*report.sentences, train.sentence()]
-        report = report._replace(sentences=sentences)
-    return regimes.write(out, report)
+    return regimes.write(out, _with_sentence_of(train, report))
 
 
-def _trained_runs(
-    train: Callable[[Path, int], Any],
+def _values_of_trainings(
+    run_of: Callable[[str, int], RunFile],
+    folder: SplitFolder,
     seeds: Sequence[int],
-    split_path: Path,
-    folder: SplitFolder,
-    first_stage: RunFile,
-    store: Store,
-    compute: Callable[[Cell], Any],
-) -> Iterator[tuple[Training, RunFile]]:
-    """Train on each set with each seed, and yield the run of each training on all queries."""
-    for set_name, seed in itertools.product(folder.sets, seeds):
-        model = train(split_path / set_name, seed)
-        run = _run_of(model, folder, first_stage, store, compute)
-        yield (set_name, str(seed)), run
-
-
-def _written_and_measured(
-    runs: Iterable[tuple[Training, RunFile]],
-    run_folder: Path,
-    folder: SplitFolder,
     measures: Sequence[str],
+    run_folder: Path,
 ) -> pd.DataFrame:
-    """Write each run when it is there; return the values of all files with their regimes."""
+    """Train on each set with each seed, write the runs, and return what they measure.
+
+    `run_of`: (set, seed) → the run.
+    """
     suffix = _run_suffix(folder)
     values = {}
-    for training, run in runs:
-        set_name, seed = training
+    for set_name, seed in itertools.product(folder.sets, seeds):
+        run = run_of(set_name, seed)
         path = run_folder / f"{set_name}.{seed}{suffix}"
-        values[training] = _write_and_measure(run, path, folder, measures)
+        values[set_name, str(seed)] = _write_and_measure(run, path, folder, measures)
     return join_trainings(values, folder)
+
+
+def _with_sentence_of(train: Any, report: regimes.Report) -> regimes.Report:
+    """Return the report with what a training says at the end, if it does."""
+    if not hasattr(train, "sentence"):
+        return report
+    sentences = [*report.sentences, train.sentence()]
+    return report._replace(sentences=sentences)
 
 
 def checked_options(
@@ -179,7 +177,7 @@ def _computed(
     return folder.read(run, store)
 
 
-def _run_of(
+def ranked(
     model: Any,
     folder: SplitFolder,
     first_stage: RunFile,
@@ -204,7 +202,7 @@ def before_fine_tuning(
     """Measure the model as given, and test whether it has seen the training queries."""
     sampled = folder.with_training_sample()
     first_stage = sampled.read(folder.bm25, store)
-    run = _run_of(given, sampled, first_stage, store, compute)
+    run = ranked(given, sampled, first_stage, store, compute)
     baseline = values_of_run(first_stage, sampled, measures)
     values = values_of_run(run, sampled, measures)
     seen = has_seen(sampled, values, baseline, measures[0], options["seed"], n_boot)
