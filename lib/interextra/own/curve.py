@@ -486,7 +486,7 @@ def write(folder: Path, found: Curve) -> Curve:
 
 
 def _per_query(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the values per query in PyTerrier's columns: name (of the model), qid, …"""
+    """Return the values per query as PyTerrier writes them, by the name of the model."""
     of_training = values["size"].astype(str) + ", training " + values["seed"]
     names = values["regime"] + ", " + of_training
     renamed = values.rename(columns={"query_id": "qid"})

@@ -108,7 +108,7 @@ def merge_weights(given: Path, fine_tuned: Path, alpha: float, out: Path) -> Non
 
 
 def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the sorted names of the weights that one of two models lacks, or has in another shape."""
+    """Return the names of the weights that one of both lacks, or has in another shape, sorted."""
     missing = before.keys() ^ after.keys()
     common = before.keys() & after.keys()
     reshaped = {weight for weight in common if before[weight].shape != after[weight].shape}
@@ -335,7 +335,7 @@ def _ends(judged: Effects) -> np.ndarray:
 
 
 def _paired_differences(values: pd.DataFrame) -> pd.DataFrame:
-    """Return, as `value`, the difference of each value to the fine-tuned model's of its training."""
+    """Return the difference of each value to that of the fine-tuned model, as `value`."""
     pair = ["negatives", "regime", "seed", "query_id", "measure"]
     if "left_out" in values:  # several models of a training measure a query
         pair.append("left_out")

@@ -67,6 +67,11 @@ def _forest(frame: pd.DataFrame, row: str, effect: str, label: str, **options: A
         return figures.forest(frame, row, effect, label, **options)
 
 
+def zero_shot(train: Side, test: Side) -> str:
+    """Say of a test set what MTEB's flag says, by the names of the data sets alone."""
+    return "not zero-shot" if train.name == test.name else "zero-shot"
+
+
 class AuditResult(Result):
     """What of the test queries was seen in training, and which of them are clean.
 
