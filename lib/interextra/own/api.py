@@ -282,20 +282,32 @@ def regimes(
     measures = list(measures) or _measures_of(systems)
     reporting.refuse_measures(measures)
     rival = _taken(baseline, systems, "baseline")
-    before = _taken(given, systems, "given")
+    as_given = _taken(given, systems, "given")
     nearest = reporting.nearest_training_queries(folder, encoder)
-    if isinstance(values, str | Path):
-        found = values_of_runs(folder, str(values), measures, skip_own)
-    else:
-        found = values_of_systems(folder, systems, measures, skip_own)
+    found = _values_of_trainings(values, systems, folder, measures, skip_own)
     if rival is None:
         rival = _Named(BM25, bm25_run(folder, store))
     of_rival = values_of_run(rival.found, folder, measures, skip_own, rival.name)
-    seen = None
-    if before is not None:
-        seen = given_of(before.found, folder, store, measures, skip_own, seed, n_boot, before.name)
-    report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, seen)
-    return RegimesResult(*_with_name(report, rival.name, seen, measures[0]))
+    before = None
+    if as_given is not None:
+        name, run = as_given
+        before = given_of(run, folder, store, measures, skip_own, seed, n_boot, name)
+    report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
+    report = _with_name(report, rival.name, before, measures[0])
+    return RegimesResult(*report)
+
+
+def _values_of_trainings(
+    values: Trained,
+    systems: Mapping[str, Found],
+    folder: SplitFolder,
+    measures: Sequence[str],
+    skip_own: bool,
+) -> pd.DataFrame:
+    """Return the values of the runs that a pattern of paths finds, or of the systems."""
+    if isinstance(values, str | Path):
+        return values_of_runs(folder, str(values), measures, skip_own)
+    return values_of_systems(folder, systems, measures, skip_own)
 
 
 def _require_bm25(is_baseline: bool, has_given: bool) -> None:
