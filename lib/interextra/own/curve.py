@@ -16,7 +16,6 @@ import pandas as pd
 from interextra import figures
 from interextra.data.runs import RunFile
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.search.run import Run
 from interextra.own import probe, regimes, splitting
 from interextra.own.nested import nested_sets
 from interextra.own.page import html_page, paragraphs, svg_of
@@ -124,7 +123,7 @@ def curve(
         """Train on the first queries of a set, and search."""
         part = nested.part(name, size)
         model = train(path / name, query_ids[part], seed)
-        return _ranked(model, folder, first_stage, store, compute)
+        return probe.ranked(model, folder, first_stage, store, compute)
 
     values = _values_of_trainings(run_of, folder, nested.sizes, seeds, measures)
     found = report(values, baseline, folder.gate_ids, margin, options["seed"], n_boot, before)
@@ -150,20 +149,6 @@ def _values_of_trainings(
             values[name, str(seed)] = values_of_run(run, folder, measures)
         values_of_sizes[size] = join_trainings(values, folder)
     return _join_sizes(values_of_sizes)
-
-
-def _ranked(
-    model: Any,
-    folder: SplitFolder,
-    first_stage: RunFile,
-    store: Store,
-    compute: Callable[[Cell], Any],
-) -> RunFile:
-    """Return the run of what a training gave."""
-    if isinstance(model, Run):
-        compute(model)
-        return folder.read(model, store)
-    return probe.rank_with(model, folder, first_stage)
 
 
 def values_of_pattern(

@@ -33,7 +33,7 @@ from interextra.own.finished_sentences import (
     sentences,
     verdict,
 )
-from interextra.own.page import html_page, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of
 from interextra.own.run_files import read_run
 from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
@@ -492,7 +492,7 @@ def page(found: Finished) -> str:
     """Return what was found as one HTML page."""
     body = [
         f"<h1>{TITLE}</h1>",
-        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        *paragraphs(found.sentences),
         _picture(found.differences),
         shown(_leads_in_words(found.differences)).to_html(),
         f"<p>{LEGEND}</p>",
