@@ -4,7 +4,6 @@ Its lead over rivals is compared between the test queries near to its training q
 far from them, a difference in differences. Taught in notebooks/12_your_own_retriever.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
