@@ -10,7 +10,7 @@ import sys
 import pytest
 from toy_cells import Toy
 
-from interextra.cli import main
+from interextra.cli import COMMANDS, main
 from interextra.data.queries import Queries, Source
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
@@ -35,6 +35,13 @@ def results(house):
         for p in (house / "outputs").rglob("*")
         if p.is_file() and p.parent.name not in ("planned", "locks")
     ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_its_help(command, capsys):
+    with pytest.raises(SystemExit, match="^0$"):
+        main([command, "--help"])
+    assert f"interextra {command} [-h]" in capsys.readouterr().out
 
 
 def run_00(tiny, *more):
