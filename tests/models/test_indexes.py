@@ -94,6 +94,7 @@ def test_an_index_from_blocks_of_a_file_is_that_of_all_vectors_at_once(
     vectors = drawn(700, 16)[:, :cut]
     at_once = faiss.index_factory(cut, name, faiss.METRIC_INNER_PRODUCT)
     in_memory = np.ascontiguousarray(vectors)
+    faiss.omp_set_num_threads(1)
     at_once.train(in_memory)
     at_once.add(in_memory)
     monkeypatch.setattr(indexes, "BLOCK", 64)
