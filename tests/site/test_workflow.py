@@ -189,7 +189,7 @@ def snakemake(house, *arguments):
     environment["PYTHONPATH"] = str(Path(interextra.__file__).parents[1])
     command = [f"{sys.prefix}/bin/snakemake", *arguments, "-n"]
     return subprocess.run(
-        command, cwd=house, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=house, env=environment, capture_output=True, text=True, timeout=300
     )
 
 
