@@ -5,7 +5,8 @@ import pytest
 from interextra.data.queries import Queries, Source
 from interextra.models.model import Model, Pretrained
 from interextra.models.recipe import RUN_ROW_MEGABYTES, SIZES, Pretraining, load_recipe, size_of
-from interextra.models.search.run import Encoded, Run
+from interextra.models.search.run import Encoded, Run, Searched
+from interextra.models.search.sizes import build_seconds
 from interextra.models.search.vectors import TrainedVectors, Vectors
 
 SPEC = "mini:n_train=400,n_dev=40"
@@ -82,3 +83,11 @@ def test_megabytes_of_what_is_large(source, train):
     assert (model.megabytes(), run.megabytes()) == (1.6, RUN_ROW_MEGABYTES * 400 * 50)
     assert Encoded(model=model, source=source).megabytes() == source.n_passages() * 64 * 4e-6
     assert Model.of(load_recipe("bm25"), train, seed=1).megabytes() == 0.0
+
+
+def test_a_graph_is_priced_by_what_it_costs_to_build(source, train):
+    encoded = Encoded(model=Model.of(load_recipe("mini-dense"), train, seed=1), source=source)
+    exact = Searched(encoded=encoded, queries=(train,))
+    graph = Searched(encoded=encoded, queries=(train,), index="HNSW32")
+    building = build_seconds("HNSW32", "", source.n_passages(), 64)
+    assert graph.seconds() == pytest.approx(exact.seconds() + building) > exact.seconds()
