@@ -10,6 +10,7 @@ from interextra.models.model import Model, Pretrained
 from interextra.models.prices import RUN_ROW_MEGABYTES, SIZES, on_gpu, size_of, throughput
 from interextra.models.recipe import Pretraining, load_recipe
 from interextra.models.search.run import Encoded, Run, Searched
+from interextra.models.search.sizes import build_seconds
 from interextra.models.search.vectors import TrainedVectors, Vectors
 from interextra.store.errors import InputError
 
@@ -179,3 +180,11 @@ def test_memory_grows_with_what_is_held(source, train):
         for index in ("Flat", "int8", "HNSW32")
     }
     assert of_index["Flat"] < of_index["int8"] < of_index["HNSW32"]
+
+
+def test_a_graph_is_priced_by_what_it_costs_to_build(source, train):
+    encoded = Encoded(model=Model.of(load_recipe("mini-dense"), train, seed=1), source=source)
+    exact = Searched(encoded=encoded, queries=(train,))
+    graph = Searched(encoded=encoded, queries=(train,), index="HNSW32")
+    building = build_seconds("HNSW32", "", source.n_passages(), 64)
+    assert graph.seconds() == pytest.approx(exact.seconds() + building) > exact.seconds()
