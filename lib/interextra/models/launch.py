@@ -17,6 +17,11 @@ CHANGES_NO_RESULT = True  # a recipe's `processes` does: see `store.code`
 JOB = "job.json"
 LOG = "log.json"
 MODULE = "interextra.models.launched"
+# all that it would look up in a file of the user's; 0: any port that is free
+LAUNCHER = (
+    *(sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"),
+    *("--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"),
+)
 
 
 def processes_to_start(recipe: Recipe) -> int:
@@ -60,11 +65,7 @@ def launch(
     }
     with scratch(out_dir.with_name(f"{out_dir.name}.launch{os.getpid()}")) as folder:
         write_json(folder / JOB, job)
-        command = [sys.executable, "-m", "accelerate.commands.launch"]
-        command += ["--multi_gpu", "--num_machines", "1", "--num_processes", str(n_processes)]
-        command += ["--mixed_precision", "no", "--dynamo_backend", "no"]  # else it asks for a file
-        command += ["--main_process_port", "0"]  # any that is free
-        command += ["--module", MODULE, str(folder)]
+        command = [*LAUNCHER, "--num_processes", str(n_processes), "--module", MODULE, str(folder)]
         done = subprocess.run(command, check=False)
         if done.returncode:
             raise RuntimeError(
