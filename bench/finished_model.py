@@ -104,7 +104,7 @@ def found_of(seed: int, compared: tuple[Side, Side], **world: float | tuple) -> 
     """Which comparisons show a larger lead of the model on near queries in a world."""
     systems = runs(seed, **world)
     model = {"model": systems.pop("model")}
-    found = finished(*compared, model, systems, "control", n_boot=N_BOOT)
+    found = finished(*compared, model, systems, "control", encoder="tf-idf", n_boot=N_BOOT)
     of_model = found.differences[found.differences["system"] == "model"].set_index("rival")
     return {
         "BM25, plain": of_model.loc["BM25", "low"] > 0,

@@ -320,12 +320,12 @@ def chosen(table: pd.DataFrame) -> float:
     return float(least[least >= WANTED].index.min())
 
 
-def main(n_unleaked: int, medquad: str) -> None:
+def main(n_unleaked: int, n_worlds: int, medquad: str) -> None:
     """Print what is found in both halves, and the share that the first half chooses."""
     for half, seeds in (("choosing", CHOOSING), ("confirming", CONFIRMING)):
-        found = measured(seeds, medquad, n_unleaked)
+        found = measured(seeds[:n_worlds], medquad, n_unleaked)
         table = precisions(found)
-        print(f"\n{half}: seeds {seeds}; precision")
+        print(f"\n{half}: seeds {seeds[:n_worlds]}; precision")
         print(table.to_string(index=False, float_format="%.3f"))
         if seeds is CHOOSING:
             print(f"lowest share of words with precision {WANTED:g} or more: {chosen(table):g}")
@@ -335,4 +335,5 @@ def main(n_unleaked: int, medquad: str) -> None:
 
 if __name__ == "__main__":
     specs = [text for text in sys.argv[1:] if text != "--small"]
-    main(SMALL if "--small" in sys.argv else N_UNLEAKED, *specs or [""])
+    sizes = (SMALL, 1) if "--small" in sys.argv else (N_UNLEAKED, len(CHOOSING))
+    main(*sizes, *specs or [""])

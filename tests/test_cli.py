@@ -9,7 +9,7 @@ import sys
 import pytest
 from toy_cells import Toy
 
-from interextra.cli import main
+from interextra.cli import COMMANDS, main
 from interextra.data.queries import Queries, Source
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
@@ -33,6 +33,13 @@ def results(house):
         for p in (house / "outputs").rglob("*")
         if p.is_file() and p.parent.name not in ("planned", "locks")
     ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_its_help(command, capsys):
+    with pytest.raises(SystemExit, match="^0$"):
+        main([command, "--help"])
+    assert f"interextra {command} [-h]" in capsys.readouterr().out
 
 
 def run_00(tiny, *more):
@@ -209,8 +216,11 @@ def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_star
     }.items():
         assert main([*options, *more]) == 0
         said[name] = capsys.readouterr()
-    assert "collections and models are not here" in said[""].err
-    assert "`interextra fetch --profile msmarco --only 08" in said[""].err
+    err = said[""].err
+    n_collections, n_models = 26, 6
+    assert f"{n_collections + n_models} collections and models are not here" in err
+    command = "interextra fetch --profile msmarco --only 08 -p 'trained_sizes=[14000,200000]'"
+    assert f"then plan again: `{command}`" in err and err.count("\n") == 1
     hours = {name: number_after("To compute: ", each.out) for name, each in said.items()}
     assert hours[""] > 100 and hours["a100"] > 2 * hours[""] > 2.2 * hours["sample"]
     out = said[""].out

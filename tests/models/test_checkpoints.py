@@ -1,22 +1,21 @@
-"""Checkpoints by path start every architecture, what is none is one clear error; several processes
-and devices.
+"""Checkpoints by path start every architecture, what is none is one clear error; several
+processes.
 """
 
 import json
-import multiprocessing
-import os
-import re
 import shutil
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from toy_models import animals
 
+from interextra.data.load import open_collection
 from interextra.models.base import BASE, WEIGHTS, initialisation_digest, verified_minilm
+from interextra.models.launch import launch
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
 from interextra.store.errors import InputError
@@ -445,68 +444,60 @@ def test_encoder_without_a_masked_lm_head_is_refused_for_splade_only(tmp_path):
     build("dense", path)
 
 
-SEVERAL = """
-import json, os, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from toy_models import animals
-from interextra.models.model import fit
-from interextra.models.recipe import load_recipe
-rank, out = os.environ["RANK"], Path({out!r})
-toy = animals(out / f"toy{{rank}}", n=8)
-for name in ("dense", "reranker"):
-    recipe = load_recipe(f"mini-{{name}}", steps=3, batch_size=4, n_negatives=2, warmup_steps=0)
-    log = fit(recipe, toy, toy.query_ids("train"), "train", 1, out / name)
-    (out / f"{{name}}-{{rank}}.json").write_text(json.dumps(log))
-"""
+SHARED = {"steps": 5, "batch_size": 9, "n_negatives": 2, "warmup_steps": 0, "processes": 2}
 
 
-def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
-    torchrun = Path(sys.executable).with_name("torchrun")
-    if not torchrun.is_file():
-        pytest.skip(f"no torchrun beside {sys.executable}")
-    script = tmp_path / "several.py"
-    script.write_text(SEVERAL.format(tests=str(Path(__file__).parents[1]), out=str(tmp_path)))
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(torchrun), "--standalone", "--nproc_per_node", "2", str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr[-3000:]
-    for name in ("dense", "reranker"):
-        log = json.loads((tmp_path / f"{name}-0.json").read_text())
-        assert log["steps"] == 3 and [step for step, _ in log["loss"]] == [1, 2, 3]
-        rows, _ = load_model(tmp_path / name).search(
-            toy, toy.queries("train")["text"].tolist()[:2], 3
-        )
-        assert (rows[:, 0] >= 0).all()
+@pytest.mark.parametrize("name", ["dense", "reranker"])
+def test_a_step_of_two_processes_is_that_of_one_with_two_batches(tmp_path, monkeypatch, name):
+    """With gloo on the CPU: `accelerate launch` starts them as on GPUs, with nccl."""
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    mini = open_collection("mini:n_train=120,n_dev=30,seed=5")
+    recipe = load_recipe(f"mini-{name}", **SHARED)
+    asked = (recipe, mini, mini.query_ids("train"), "train", 1)
+    one = fit(*asked, tmp_path / "one")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    two = launch(2, *asked, tmp_path / "two", {})
+    losses_of_one, losses_of_two = (dict(log.pop("loss")) for log in (one, two))
+    assert one == two and one["steps"] == 5  # what it met, too
+    assert losses_of_two == pytest.approx(losses_of_one, abs=2e-5)
+    weights = [load_file(tmp_path / folder / WEIGHTS) for folder in ("one", "two")]
+    start = load_file(BASE / WEIGHTS)
+    for weight, values in weights[0].items():
+        assert torch.allclose(values, weights[1][weight], atol=1e-5), weight
+    moved = [weight for weight in start if weight in weights[0]]
+    assert any((weights[0][weight] - start[weight]).abs().max() > 1e-3 for weight in moved)
+    assert (tmp_path / "one" / "model.json").read_bytes() == (
+        tmp_path / "two" / "model.json"
+    ).read_bytes()
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
-    assert [name for name in left if not re.match("toy[01]$", name)] == ["dense", "reranker"]
+    assert left == ["cache", "one", "two"]
 
 
-class Noting:
-    """A function that notes what it is called with (and can be pickled)."""
+def test_processes_that_a_recipe_does_not_say_are_refused(toy, tmp_path, monkeypatch):
+    def train(**options):
+        recipe = recipe_of("dense", "tiny-base").model_copy(update=options)
+        fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "model")
 
-    def __init__(self, function, calls):
-        self.function, self.calls = function, calls
+    with pytest.raises(InputError, match="a step takes 20 training pairs"):
+        train(processes=5)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="2 processes train together, .* processes = 3"):
+        train(processes=3)
+    with pytest.raises(InputError, match="processes = 1: start as many, or one"):
+        train()
 
-    def __call__(self, argument):
-        self.calls.append(argument)
-        return self.function(argument)
 
+def test_a_process_that_sees_several_gpus_trains_on_one(tmp_path, monkeypatch):
+    """The library would give each a batch, so that a step would take as many."""
+    from transformers import TrainingArguments
 
-def test_two_devices_encode_as_one_and_their_workers_are_stopped(toy, tmp_path, monkeypatch):
-    fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
-    texts = toy.queries("train")["text"].tolist()
-    one = load_model(tmp_path / "a").encode_passages(texts)
-    monkeypatch.setattr("interextra.models.retriever.devices", lambda: ["cpu", "cpu"])
-    several, started = load_model(tmp_path / "a"), []
-    start = several.model.start_multi_process_pool
-    monkeypatch.setattr(several.model, "start_multi_process_pool", Noting(start, started))
-    np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
-    several.block_size = 5  # one pool for all blocks
-    several.search(toy, texts[:3], 4)
-    assert started == [["cpu", "cpu"]] and len(multiprocessing.active_children()) == 2
-    del several, start
-    assert not multiprocessing.active_children()
+    from interextra.models.training import trainer
+
+    monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda self: 4))
+    model = build("dense", "tiny-base")
+    recipe = recipe_of("dense", "tiny-base")
+    arguments = trainer._training_arguments(model, recipe, 16, 1, tmp_path)
+    assert arguments._n_gpu == 1
 
 
 def test_start_from_a_folder_does_not_change_it(toy, tmp_path):

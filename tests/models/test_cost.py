@@ -133,9 +133,9 @@ def test_every_size_has_a_speed_on_its_device():
 
 
 def test_device_follows_the_encoder_and_faiss_has_none(source, train):
-    dense, tiny = (
-        Model.of(load_recipe(name), train, seed=1) for name in ("msmarco-dense", "mini-dense")
-    )
+    with pricing():  # a model of the hub is not loaded
+        dense = Model.of(load_recipe("msmarco-dense"), train, seed=1)
+    tiny = Model.of(load_recipe("mini-dense"), train, seed=1)
     run = Run(model=dense, queries=(train,))
     search = Searched(encoded=Encoded(model=dense, source=source), queries=(train,))
     bm25 = Model.of(load_recipe("bm25"), train, seed=1)
@@ -151,10 +151,11 @@ def test_device_follows_the_encoder_and_faiss_has_none(source, train):
 
 
 def test_several_processes_take_as_many_gpus_and_the_same_gpu_hours(train):
-    one, four = (
-        Model.of(load_recipe("msmarco-dense", processes=n, batch_size=256 // n), train, seed=1)
-        for n in (1, 4)
-    )
+    with pricing():
+        one, four = (
+            Model.of(load_recipe("msmarco-dense", processes=n, batch_size=256 // n), train, seed=1)
+            for n in (1, 4)
+        )
     assert (one.gpus(), four.gpus()) == (1, 4)
     assert 0.9 < 4 * four.seconds() / one.seconds() < 4.1
     on_a_core = load_recipe("mini-dense", processes=2)

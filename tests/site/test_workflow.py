@@ -37,8 +37,7 @@ PARAMETERS = {
     "negative_passages=unexposed": ("02", []),
     "results=PATH": ("08", ["results=scores.csv"]),
 }
-MENTIONED = [["audit"], ["split"], ["regimes"], ["probe"]]
-NAMES_ALONE = {"-p profile small"}  # said to be refused
+MENTIONED = [["audit"], ["split"], ["regimes"], ["probe"], ["probe", "--merge"], ["finished"]]
 PROGRAMS = ("make", "interextra", "papermill", "snakemake", "conda")
 
 
@@ -49,7 +48,7 @@ def commands_of(text):
     ]
     prompted = re.findall(r"(?m)^\$ (.*)$", text)
     inline = re.findall(r"`([^`]+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
-    found = [code.replace("\n", " ") for code in inline if code not in NAMES_ALONE]
+    found = [code.replace("\n", " ") for code in inline]
     for line in ["\n".join(blocks), *prompted, *found]:
         for command in itertools.chain(*(part.split("&&") for part in line.splitlines())):
             try:
@@ -95,7 +94,7 @@ def test_commands_of_the_pages_are_found():
         )
     }
     commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
-    commands |= {"probe", "export", "class", "finished"}
+    commands |= {"probe", "curve", "finished", "export", "class", "fetch"}
     assert {words[1] for words in of("interextra")} == commands
     assert {words[1] for words in of("-p")} == PARAMETERS.keys()
     assert sum(words[0].startswith("-p") for words in PRINTED) == len(PARAMETERS)

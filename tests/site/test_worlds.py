@@ -58,7 +58,7 @@ def test_profile_worlds_has_the_notebooks_with_a_file_each_in_every_world(root):
 
 def test_profile_worlds_is_priced(capsys):
     assert main(["plan", "--profile", "worlds", "--only", "03", "--json"]) == 0
-    [notebook] = json.loads(capsys.readouterr().out)
+    [notebook] = json.loads(capsys.readouterr().out)["notebooks"]
     titles = [cell["what"] for cell in notebook["cells"]]
     assert sum("ReSTTest" in title or "buckets" in title for title in titles) >= len(SEEDS)
     assert f"notebook 03_resttest over {len(SEEDS)} worlds" in titles

@@ -29,6 +29,12 @@ POOLED = 200  # passages for each test query in a sample, see `Source.n_passages
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
 
 
+@lru_cache(maxsize=64)
+def _catalogued(spec: str) -> dict[str, Any]:
+    """Return what the catalogue says of a collection that is only priced; a plan asks often."""
+    return peek(spec)
+
+
 class Source(BaseModel, frozen=True, extra="forbid"):
     """A collection in a configuration: named by its spec, identified by its content."""
 
@@ -66,7 +72,7 @@ class Source(BaseModel, frozen=True, extra="forbid"):
 
     def _n_all_passages(self) -> int:
         if not self.fingerprint:
-            return peek(self.spec)["passages"]
+            return _catalogued(self.spec)["passages"]
         return len(self.open().passages)
 
     def _n_judged_and_pooled(self) -> int:
@@ -76,7 +82,7 @@ class Source(BaseModel, frozen=True, extra="forbid"):
             n_judged = {split: len(collection.qrels(split)) for split in collection.splits}
             n_queries = {split: len(collection.query_ids(split)) for split in collection.splits}
         else:
-            catalogued = peek(self.spec)
+            catalogued = _catalogued(self.spec)
             n_judged = catalogued["qrels"]
             n_queries = catalogued["queries"]
         n_test = sum(n_queries[split] for split in n_queries if split != "train")
@@ -162,7 +168,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
     def size(self) -> int:
         """Return the number of queries, by the catalogue while the source is only priced."""
         if not self.source.fingerprint:
-            n_split = peek(self.source.spec)["queries"][self.split]
+            n_split = _catalogued(self.source.spec)["queries"][self.split]
         elif self.relevance:
             return len(_queries(self))
         else:

@@ -8,6 +8,7 @@ import json
 import math
 import reprlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -266,7 +267,7 @@ class Trained(Recipe):
     def size(self) -> Size:
         """Size of the weights that training starts from, which may be those of another recipe."""
         if self.after:
-            return load_recipe(self.after).size
+            return _size_of_named(self.after)
         return size_of(self.initialisation)
 
     @property
@@ -318,6 +319,12 @@ class Trained(Recipe):
     def _search_tokens(self, n_passages: int, n_queries: int) -> int:
         """Return the tokens that a search reads."""
         return n_passages * self.passage_length
+
+
+@cache
+def _size_of_named(name: str) -> Size:
+    """Return the size of a recipe of this name, whose file is read once: a plan asks often."""
+    return load_recipe(name).size
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:

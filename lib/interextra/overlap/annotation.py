@@ -85,7 +85,10 @@ def _parsed(path: Path | str) -> pd.DataFrame:
     header_place, header = lines[0]
     rows = dict(lines[1:])
     n_columns = len(SHEET)
-    wrong_places = [place for place, fields in rows.items() if len(fields) != n_columns]
+    wrong_places = []
+    for place, fields in rows.items():
+        if len(fields) != n_columns:
+            wrong_places.append(place)
     if wrong_places or header != SHEET:
         where = offenders(wrong_places) or header_place
         columns = ", ".join(SHEET)
@@ -122,9 +125,8 @@ def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
     """Raise InputError with the first of the values that are wrong, indexed by their place."""
     if len(wrong):
         shown = wrong.index + ": " + fault + wrong
-        n_wrong = len(wrong)
-        examples = offenders(shown)
-        raise InputError(f"{n_wrong} rows of the sheet are wrong: {examples}; {hint}")
+        counted = f"{len(wrong)} rows of the sheet"
+        raise InputError(f"{counted} are wrong: {offenders(shown)}; {hint}")
 
 
 def _refuse_changes(sheet: pd.DataFrame, pair_names: pd.Series, pairs: pd.DataFrame) -> None:
@@ -287,8 +289,9 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
     trained = train.set_index("query_id").loc[pairs["train_query_id"]]
     entity_codes = map(_entity_code, tested["entities"], trained["entities"])
     entity = np.fromiter(entity_codes, np.int64)
-    same_intent = tested["intent"].to_numpy() == trained["intent"].to_numpy()
-    same_group = tested["intent_group"].to_numpy() == trained["intent_group"].to_numpy()
+    names = ["intent", "intent_group"]
+    is_same = tested[names].to_numpy() == trained[names].to_numpy()
+    same_intent, same_group = is_same.T
     is_similar = (entity > 0) & same_group
     intent = np.select([same_intent, is_similar], [2, 1], 0)
     return with_codes(pairs, entity, intent)

@@ -105,6 +105,15 @@ def candidates(
             f"{len(both)} test queries are also training queries ({offenders(both)}): "
             "take them out there"
         )
+    pairs = _found_by_either(bm25_rows, embedding_rows)
+    pairs = pairs.sort_values(["test_row", "best_rank", "train_row"], ignore_index=True)
+    pairs["test_query_id"] = test.to_numpy()[pairs["test_row"]]
+    pairs["train_query_id"] = train.to_numpy()[pairs["train_row"]]
+    return pairs[["test_query_id", "train_query_id", "source", *RANKS]]
+
+
+def _found_by_either(bm25_rows: np.ndarray, embedding_rows: np.ndarray) -> pd.DataFrame:
+    """Return test_row, train_row, both ranks (0 = not found), best_rank and source."""
     by_bm25 = _ranked(bm25_rows, "bm25_rank")
     by_embedding = _ranked(embedding_rows, "embedding_rank")
     pairs = by_bm25.merge(by_embedding, on=["test_row", "train_row"], how="outer")
@@ -114,11 +123,9 @@ def candidates(
     pairs["best_rank"] = ranks.where(is_found).min(axis=1)
     by_both = is_found.all(axis=1)
     by_bm25_at_least = is_found["bm25_rank"]
-    pairs["source"] = np.select([by_both, by_bm25_at_least], ["both", "bm25"], "embedding")
-    pairs = pairs.sort_values(["test_row", "best_rank", "train_row"], ignore_index=True)
-    pairs["test_query_id"] = test.to_numpy()[pairs["test_row"]]
-    pairs["train_query_id"] = train.to_numpy()[pairs["train_row"]]
-    return pairs[["test_query_id", "train_query_id", "source", *RANKS]]
+    is_of_source = [by_both, by_bm25_at_least]
+    pairs["source"] = np.select(is_of_source, ["both", "bm25"], "embedding")
+    return pairs
 
 
 def _ranked(rows: np.ndarray, name: str) -> pd.DataFrame:

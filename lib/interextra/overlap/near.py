@@ -67,7 +67,8 @@ def near_pairs(train: Sequence[str], test: Sequence[str], near: float) -> pd.Dat
     found = near_rows(train, test, near)
     left = _words_of_rows(test, found["test"])
     right = _words_of_rows(train, found["train"])
-    found["order"] = np.array(list(map(_order, left, right)), float)
+    orders = map(_order, left, right)
+    found["order"] = np.fromiter(orders, float)
     best_first = found.sort_values(["words", "order"], ascending=False, kind="stable")
     return best_first.sort_values("test", kind="stable", ignore_index=True)
 
@@ -162,10 +163,12 @@ def _numbered(texts: Iterable[str]) -> _Words:
         words = words_in_order(text)
         distinct = set(words)
         n_words.append(len(distinct))
-        numbers.extend([number_of.setdefault(word, len(number_of)) for word in distinct])
+        of_text = [number_of.setdefault(word, len(number_of)) for word in distinct]
+        numbers.extend(of_text)
         letters.append(hash("".join(words)))
-    matrix = _rarest_first(np.array(numbers, np.int32), np.array(n_words, np.int64))
-    return _Words(matrix, np.array(n_words, np.int64), np.array(letters, np.int64))
+    sizes = np.array(n_words, np.int64)
+    matrix = _rarest_first(np.array(numbers, np.int32), sizes)
+    return _Words(matrix, sizes, np.array(letters, np.int64))
 
 
 def _rarest_first(numbers: np.ndarray, n_words: np.ndarray) -> Any:
@@ -173,8 +176,9 @@ def _rarest_first(numbers: np.ndarray, n_words: np.ndarray) -> Any:
     from scipy.sparse import csr_array
 
     frequency = np.bincount(numbers)
+    rarest_first = np.argsort(frequency, kind="stable")
     rank = np.empty(len(frequency), np.int32)
-    rank[np.argsort(frequency, kind="stable")] = np.arange(len(frequency))
+    rank[rarest_first] = np.arange(len(frequency))
     ones = np.ones(len(numbers), np.int16)
     shape = (len(n_words), len(frequency))
     matrix = csr_array((ones, rank[numbers], _bounds(n_words)), shape)
@@ -212,12 +216,14 @@ def _rarest(texts: _Words, near: float) -> Any:
     least_common = np.ceil(near * n_words - ROUNDING)
     matrix = texts.matrix
     starts = matrix.indptr[:-1]
-    n_rare = np.minimum(n_words - least_common + 1, n_words).astype(starts.dtype)
+    n_needed = n_words - least_common + 1
+    n_rare = np.minimum(n_needed, n_words).astype(starts.dtype)
     place = np.arange(matrix.nnz, dtype=starts.dtype)  # of each word among those of its text
     place -= np.repeat(starts, n_words)
     is_rare = place < np.repeat(n_rare, n_words)
+    ones = matrix.data[is_rare]
     rare_words = matrix.indices[is_rare]
-    return csr_array((matrix.data[is_rare], rare_words, _bounds(n_rare)), matrix.shape)
+    return csr_array((ones, rare_words, _bounds(n_rare)), matrix.shape)
 
 
 def _blocks(test: Any, train: Any) -> Iterator[slice]:

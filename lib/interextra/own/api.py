@@ -21,7 +21,7 @@ from interextra.own.audit import NEAR, TEXT, Side
 from interextra.own.frames import Judged, passages_of, write_collection
 from interextra.own.options import refuse_numbers
 from interextra.own.regimes import Report
-from interextra.own.results import AuditResult, RegimesResult, SplitResult
+from interextra.own.results import AuditResult, RegimesResult, SplitResult, zero_shot
 from interextra.own.seen import Given, has_seen
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import (
@@ -98,7 +98,7 @@ def audit(
     values = _values_of_system(run, test_side, measure)
     by_name = ""
     if isinstance(train, str) and isinstance(test, str):
-        by_name = "not zero-shot" if train_side.name == test_side.name else "zero-shot"
+        by_name = zero_shot(train_side, test_side)
     return AuditResult(found, test_side, values, measure, encoder, by_name)
 
 
@@ -174,25 +174,32 @@ def split(
     InputError
         What the command refuses, and frames with other columns.
     """
-    unknown = sorted(options.keys() - splitting.DEFAULTS.keys())
-    if unknown:
-        known = ", ".join(splitting.DEFAULTS)
-        raise InputError(f"ix.split: no option {offenders(unknown)}; there are {known}")
-    every_option = {**splitting.DEFAULTS, **options}
-    refuse_numbers(Namespace(**every_option))
+    every_option = _every_option(options)
     out = Path(out)
     splitting.refuse_existing(out)
     if isinstance(train, str):
         spec = train
     else:
+        collection = out.with_name(f"{out.name}-collection")
         queries = {"train": (train, train_qrels), "test": (test, test_qrels)}
-        spec = _written(out.with_name(f"{out.name}-collection"), queries, passages)
+        spec = _written(collection, queries, passages)
     divided = splitting.split_of(protocol, spec, every_option)
     store = store or _default_store()
     divided = splitting.prepared(divided, store, every_option)
     store.build(divided)
     splitting.export(divided, store, out, every_option)
     return SplitResult(out, every_option["attribute"])
+
+
+def _every_option(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a split; refuse one that there is not, and one out of bounds."""
+    unknown = sorted(options.keys() - splitting.DEFAULTS.keys())
+    if unknown:
+        known = ", ".join(splitting.DEFAULTS)
+        raise InputError(f"ix.split: no option {offenders(unknown)}; there are {known}")
+    every_option = {**splitting.DEFAULTS, **options}
+    refuse_numbers(Namespace(**every_option))
+    return every_option
 
 
 def _default_store() -> Store:
@@ -275,20 +282,32 @@ def regimes(
     measures = list(measures) or _measures_of(systems)
     reporting.refuse_measures(measures)
     rival = _taken(baseline, systems, "baseline")
-    before = _taken(given, systems, "given")
+    as_given = _taken(given, systems, "given")
     nearest = reporting.nearest_training_queries(folder, encoder)
-    if isinstance(values, str | Path):
-        found = values_of_runs(folder, str(values), measures, skip_own)
-    else:
-        found = values_of_systems(folder, systems, measures, skip_own)
+    found = _values_of_trainings(values, systems, folder, measures, skip_own)
     if rival is None:
-        rival = _Named(BM25, _bm25(folder, store))
+        rival = _Named(BM25, bm25_run(folder, store))
     of_rival = values_of_run(rival.found, folder, measures, skip_own, rival.name)
-    seen = None
-    if before is not None:
-        seen = given_of(before.found, folder, store, measures, skip_own, seed, n_boot, before.name)
-    report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, seen)
-    return RegimesResult(*_with_name(report, rival.name, seen, measures[0]))
+    before = None
+    if as_given is not None:
+        name, run = as_given
+        before = given_of(run, folder, store, measures, skip_own, seed, n_boot, name)
+    report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
+    report = _with_name(report, rival.name, before, measures[0])
+    return RegimesResult(*report)
+
+
+def _values_of_trainings(
+    values: Trained,
+    systems: Mapping[str, Found],
+    folder: SplitFolder,
+    measures: Sequence[str],
+    skip_own: bool,
+) -> pd.DataFrame:
+    """Return the values of the runs that a pattern of paths finds, or of the systems."""
+    if isinstance(values, str | Path):
+        return values_of_runs(folder, str(values), measures, skip_own)
+    return values_of_systems(folder, systems, measures, skip_own)
 
 
 def _require_bm25(is_baseline: bool, has_given: bool) -> None:
@@ -306,7 +325,7 @@ def _opened(split: str | Path | SplitResult, attribute: str) -> SplitFolder:
     return SplitFolder.open(Path(split), attribute)
 
 
-def _bm25(folder: SplitFolder, store: Store) -> RunFile:
+def bm25_run(folder: SplitFolder, store: Store) -> RunFile:
     """Compute BM25 on the queries to search, and read it."""
     store.build(folder.bm25)
     return folder.read(folder.bm25, store)
@@ -360,9 +379,10 @@ def given_of(
 ) -> Given:
     """Measure the model before fine-tuning; what it has seen is tested against BM25."""
     sampled = folder.with_training_sample()
-    rival = values_of_run(_bm25(sampled, store), sampled, measures, skip_own)
+    rival = values_of_run(bm25_run(sampled, store), sampled, measures, skip_own)
     values = values_of_run(run, sampled, measures, skip_own, name)
-    return Given(values, has_seen(sampled, values, rival, measures[0], seed, n_boot))
+    seen = has_seen(sampled, values, rival, measures[0], seed, n_boot)
+    return Given(values, seen)
 
 
 def _with_name(report: Report, name: str, given: Given | None, measure: str) -> Report:

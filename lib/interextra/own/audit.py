@@ -83,7 +83,8 @@ class Side(NamedTuple):
         names = []
         for text, doc_id in zip(texts, doc_ids, strict=True):
             # no text that is normalised begins with a space
-            names.append(normalised(text) or f" {self.known_by} {doc_id}")
+            without_text = f" {self.known_by} {doc_id}"
+            names.append(normalised(text) or without_text)
         known_by_text = self.qrels.assign(doc_id=names, own_id=doc_ids)
         return self._replace(qrels=known_by_text, known_by=TEXT)
 
@@ -95,7 +96,8 @@ class Side(NamedTuple):
         """
         if self.has_texts or self.known_by or other.passages is None:
             return self
-        rows = np.asarray(other.passages.rows(self.qrels["doc_id"].tolist()))
+        doc_ids = self.qrels["doc_id"].tolist()
+        rows = np.asarray(other.passages.rows(doc_ids))
         if (rows < 0).any():
             return self
         return self._replace(passages=other.passages, known_by=other.known_by)
@@ -193,7 +195,8 @@ def _read_files(path: str, qrels_path: str) -> Side:
     if not qrels_path:
         return Side(path, queries, qrels=None)
     qrels = read_qrels(qrels_path)
-    qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+    is_asked = qrels["query_id"].isin(queries["query_id"])
+    qrels = qrels[is_asked]
     if qrels.empty:
         raise InputError(f"{qrels_path}: judges none of the queries of {path}")
     return Side(path, queries, qrels)
@@ -220,18 +223,24 @@ def _read_datasets(folder: str, split: str) -> Side:
         frame = data.select_columns([query, positive]).to_pandas()
     except Exception as error:  # damaged rows are met only here
         raise _unreadable(folder, error) from None
-    is_text = frame.map(_is_text).all(axis=1)
-    if frame.empty or not is_text.all():
-        rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
-        raise InputError(
-            f"datasets:{folder}: each row needs a text in {query} and {positive}; rows: {rows}"
-        )
+    _refuse_rows_without_text(frame, folder)
     pairs = pd.DataFrame({"text": frame[query], "doc_id": frame[positive]})
     query_numbers, _ = pd.factorize(pairs["text"])
     pairs["query_id"] = query_numbers.astype(str)
     queries = pairs[["query_id", "text"]].drop_duplicates(ignore_index=True)
     qrels = pairs[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
-    return Side(folder, queries, qrels.assign(relevance=1), known_by=TEXT)
+    qrels = qrels.assign(relevance=1)
+    return Side(folder, queries, qrels, known_by=TEXT)
+
+
+def _refuse_rows_without_text(frame: pd.DataFrame, folder: str) -> None:
+    """Refuse a table that lacks a text in a row of its two columns, or has no rows."""
+    is_text = frame.map(_is_text).all(axis=1)
+    if frame.empty or not is_text.all():
+        wrong_rows = np.flatnonzero(~is_text).tolist()
+        rows = offenders(wrong_rows) or "there is none"
+        columns = " and ".join(frame.columns)
+        raise InputError(f"datasets:{folder}: each row needs a text in {columns}; rows: {rows}")
 
 
 def _is_text(value: object) -> bool:
@@ -261,7 +270,7 @@ def _columns(names: list[str], folder: str) -> list[str]:
     for known in COLUMNS.values():
         present = [name for name in known if name in names]
         if not present:
-            wanted = " and ".join("/".join(known) for known in COLUMNS.values())
+            wanted = " and ".join(map("/".join, COLUMNS.values()))
             raise InputError(f"datasets:{folder}: columns {offenders(names)}; it needs {wanted}")
         columns.append(present[0])
     return columns
@@ -306,15 +315,12 @@ def audit(
     InputError
         Queries without a word, a share that is none, edited copies of passages without texts.
     """
-    _refuse_without_words(train)
-    _refuse_without_words(test)
+    _refuse_without_words(train, test)
     train, test = _comparable(train, test, near_passages)
-    near_ones = _near_duplicates(train.queries, test.queries, near)
+    near_ones = _near_duplicates(train, test, near)
     closest = _closest(train.queries, test.queries, encoder)
-    overlap = _Overlap({}, n_shared=None, train_ids=set())
-    if _are_judged(train, test):
-        near_ones["shares_answer"] = _shares_answer(near_ones, train, test)
-        overlap = _passage_overlap(train, test)
+    overlap = _passage_overlap(train, test)
+    if overlap.n_shared is not None:
         closest["shared"] = closest["test_query_id"].map(overlap.n_shared)
     seen = _seen(test.queries, near_ones, overlap.n_shared)
     n_test = len(test.queries)
@@ -328,7 +334,7 @@ def audit(
         test_queries=seen["test_query_id"].tolist(),
         train_queries=sorted(to_drop),
         compared=_compared(train, test),
-        exposed=_exposed(train, counts.get(EXPOSED, 0), n_test),
+        exposed=_exposed(train, counts, n_test),
         seen=seen,
         n_test=n_test,
         n_train=len(train.queries),
@@ -337,12 +343,14 @@ def audit(
 
 def _comparable(train: Side, test: Side, near_passages: float) -> tuple[Side, Side]:
     """Return both sides with relevant passages of one name where they are the same."""
-    train, test = train.with_passages_of(test), test.with_passages_of(train)
-    if _is_compared_by_text(train, test):
-        train, test = train.by_text(), test.by_text()
+    trained = train.with_passages_of(test)
+    tested = test.with_passages_of(train)
+    if _is_compared_by_text(trained, tested):
+        trained = trained.by_text()
+        tested = tested.by_text()
     if near_passages == 1:
-        return train, test
-    return _with_edited_copies(train, test, near_passages)
+        return trained, tested
+    return _with_edited_copies(trained, tested, near_passages)
 
 
 def _are_judged(train: Side, test: Side) -> bool:
@@ -365,20 +373,22 @@ def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None)
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    shown = _evenly(test, max(1, SHOWN // len(train)))
+    n_shown = max(1, SHOWN // len(train))
+    shown = _evenly(test, n_shown)
     pairs = neighbours(train, shown, encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
 
 
-def _refuse_without_words(side: Side) -> None:
-    """Refuse queries none of which holds a word."""
-    if not any(map(words_in_order, side.queries["text"])):
-        raise InputError(
-            f"{side.name}: none of {len(side.queries)} queries holds a word; "
-            "nothing can be compared"
-        )
+def _refuse_without_words(*sides: Side) -> None:
+    """Refuse a side none of whose queries holds a word."""
+    for side in sides:
+        if not any(map(words_in_order, side.queries["text"])):
+            raise InputError(
+                f"{side.name}: none of {len(side.queries)} queries holds a word; "
+                "nothing can be compared"
+            )
 
 
 def _is_compared_by_text(train: Side, test: Side) -> bool:
@@ -408,7 +418,8 @@ def _with_edited_copies(train: Side, test: Side, near_passages: float) -> tuple[
     sides = []
     for side in (train, test):
         doc_ids = [text_of.get(text, text) for text in side.qrels["doc_id"]]
-        sides.append(side._replace(qrels=side.qrels.assign(doc_id=doc_ids)))
+        qrels = side.qrels.assign(doc_id=doc_ids)
+        sides.append(side._replace(qrels=qrels))
     return sides[0], sides[1]
 
 
@@ -420,10 +431,12 @@ def _text_of_copies(left: pd.Index, right: pd.Index) -> dict[str, str]:
     texts = left.union(right, sort=False).unique()
     ends = (texts.get_indexer(left), texts.get_indexer(right))
     n_texts = len(texts)
-    joined = coo_array((np.ones(len(left), np.int8), ends), (n_texts, n_texts))
+    ones = np.ones(len(left), np.int8)
+    joined = coo_array((ones, ends), (n_texts, n_texts))
     _, component = connected_components(joined, directed=False)
     _, first = np.unique(component, return_index=True)
-    return dict(zip(texts, texts[first[component]], strict=True))
+    stand_ins = texts[first[component]]
+    return dict(zip(texts, stand_ins, strict=True))
 
 
 def _compared(train: Side, test: Side) -> str:
@@ -438,13 +451,15 @@ def _compared(train: Side, test: Side) -> str:
     )
 
 
-def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
+def _exposed(train: Side, counts: Mapping[str, int], n_test: int) -> str:
     """Return the sentences on exposed answers, which are no leak; "" where nothing is known."""
+    n_exposed = counts.get(EXPOSED, 0)
     if train.qrels is None or train.passages is None or not n_exposed:
         return ""
     n_draws = len(_relevant(train.qrels)) / len(train.passages)
+    percent = 100 * n_exposed / n_test
     return (
-        f"No leak: of {n_exposed:,} test queries ({100 * n_exposed / n_test:.0f} %) an answer is "
+        f"No leak: of {n_exposed:,} test queries ({percent:.0f} %) an answer is "
         "exposed, which says little: nearly all are where a query has one answer. What follows is "
         "for negatives: with one random negative for each training pair, such a passage is drawn "
         f"{n_draws:.2g} times an epoch and taught to rank low, with mined ones more often. Exclude "
@@ -452,24 +467,29 @@ def _exposed(train: Side, n_exposed: int, n_test: int) -> str:
     )
 
 
-def _near_duplicates(train: pd.DataFrame, test: pd.DataFrame, near: float) -> pd.DataFrame:
+def _near_duplicates(train: Side, test: Side, near: float) -> pd.DataFrame:
     """Return the pairs of near-duplicate queries, see `Audit.near`."""
-    pairs = near_pairs(train["text"], test["text"], near)
-    test_side = _with_side(test, "test").iloc[pairs["test"]]
-    train_side = _with_side(train, "train").iloc[pairs["train"]]
-    sides = [test_side, train_side, pairs[["words", "order"]]]
-    return pd.concat([side.reset_index(drop=True) for side in sides], axis=1)
+    rows = near_pairs(train.queries["text"], test.queries["text"], near)
+    test_side = _with_side(test.queries, "test").iloc[rows["test"]]
+    train_side = _with_side(train.queries, "train").iloc[rows["train"]]
+    similarity = rows[["words", "order"]]
+    columns = [table.reset_index(drop=True) for table in (test_side, train_side, similarity)]
+    pairs = pd.concat(columns, axis=1)
+    if _are_judged(train, test):
+        pairs["shares_answer"] = _shares_answer(pairs, train, test)
+    return pairs
 
 
 def _with_side(queries: pd.DataFrame, side: str) -> pd.DataFrame:
     """Return ids and texts of queries, with the side in the names of the columns."""
     named = queries[["query_id", "text"]].reset_index(drop=True)
-    return named.set_axis([f"{side}_query_id", f"{side}_query"], axis="columns")
+    columns = [f"{side}_query_id", f"{side}_query"]
+    return named.set_axis(columns, axis="columns")
 
 
 def _near_counts(pairs: pd.DataFrame, near: float) -> dict[str, int]:
     """Return how many test queries have near-duplicates of each kind."""
-    is_same = (pairs["words"] == 1) | (pairs["order"] == 1)
+    is_same = pairs[["words", "order"]].eq(1).any(axis=1)
     is_in_order = pairs["order"] >= near
     in_order = set(pairs["test_query_id"][is_in_order])
     in_any_order = set(pairs["test_query_id"])
@@ -491,12 +511,14 @@ def _shares_answer(pairs: pd.DataFrame, train: Side, test: Side) -> np.ndarray:
     near_test = test.qrels["query_id"].isin(pairs["test_query_id"])
     taught = _relevant(train.qrels[near_train])
     answers = _relevant(test.qrels[near_test])
-    sides = pairs[["test_query_id", "train_query_id"]].assign(row=np.arange(len(pairs)))
+    sides = pairs[["test_query_id", "train_query_id"]]
+    sides = sides.assign(row=np.arange(len(pairs)))
     of_pairs = sides.merge(answers, left_on="test_query_id", right_on="query_id")
     names = ["train_query_id", "doc_id"]
     taught_pairs = pd.MultiIndex.from_frame(taught[["query_id", "doc_id"]])
     is_shared = pd.MultiIndex.from_frame(of_pairs[names]).isin(taught_pairs)
-    return sides["row"].isin(of_pairs["row"][is_shared]).to_numpy()
+    sharing_rows = of_pairs["row"][is_shared]
+    return sides["row"].isin(sharing_rows).to_numpy()
 
 
 def _relevant(qrels: pd.DataFrame) -> pd.DataFrame:
@@ -515,21 +537,18 @@ class _Overlap(NamedTuple):
 
 
 def _passage_overlap(train: Side, test: Side) -> _Overlap:
-    """Compare the relevant passages of both sides."""
+    """Compare the relevant passages of both sides, if both have judgements."""
+    if not _are_judged(train, test):
+        return _Overlap({}, n_shared=None, train_ids=set())
     test_ids = test.queries["query_id"]
-    test_qrels = test.qrels[test.qrels["query_id"].isin(test_ids)]
-    answers = test_qrels[test_qrels["relevance"] >= 1]
-    # of the many passages of training, whose names may be texts, only these can be shared
-    is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
-    taught = _relevant(train.qrels[is_answer])
+    is_asked = test.qrels["query_id"].isin(test_ids)
+    test_qrels = test.qrels[is_asked]
+    answers = _relevant(test_qrels)
+    taught = _taught(train, answers)
     # the ids of both sides may coincide
     renamed = test_qrels.assign(query_id="test " + test_qrels["query_id"])
-    counts = {}
     levels = sorted(answers["relevance"].unique()) or [1]
-    for row in label_overlap(renamed, taught, levels).itertuples():
-        level = row.relevance_threshold
-        what = f"shares {row.min_shared} or more passages of relevance {level} or more"
-        counts[what] = row.n_overlapping
+    counts = _level_counts(label_overlap(renamed, taught, levels))
     if train.known_by == TEXT:
         counts[SHARED_COPY] = _n_shared_as_copies(answers, taught)
     if train.passages is not None:
@@ -540,6 +559,23 @@ def _passage_overlap(train: Side, test: Side) -> _Overlap:
         n_shared=("test " + test_ids).map(n_shared).set_axis(test_ids),
         train_ids=set(taught["query_id"]),
     )
+
+
+def _taught(train: Side, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of training that find an answer of the test queries relevant."""
+    # of the many passages of training, whose names may be texts, only these can be shared
+    is_answer = train.qrels["doc_id"].isin(answers["doc_id"])
+    return _relevant(train.qrels[is_answer])
+
+
+def _level_counts(overlap: pd.DataFrame) -> dict[str, int]:
+    """Return how many test queries share passages of each relevance, in words."""
+    counts = {}
+    for row in overlap.itertuples():
+        level = row.relevance_threshold
+        what = f"shares {row.min_shared} or more passages of relevance {level} or more"
+        counts[what] = row.n_overlapping
+    return counts
 
 
 def _n_shared_as_copies(answers: pd.DataFrame, taught: pd.DataFrame) -> int:
@@ -609,7 +645,8 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
 
 def _evenly(queries: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return at most so many queries, which lie evenly among all."""
-    rows = np.linspace(0, len(queries) - 1, min(len(queries), most))
+    n_rows = min(len(queries), most)
+    rows = np.linspace(0, len(queries) - 1, n_rows)
     return queries.iloc[rows.astype(int)]
 
 
@@ -625,7 +662,8 @@ def _encoded(
     """
     texts = queries["text"].tolist()
     starts = range(0, max(len(texts), 1), AT_ONCE)
-    vectors = np.concatenate([encode(texts[start : start + AT_ONCE]) for start in starts])
+    blocks = [encode(texts[start : start + AT_ONCE]) for start in starts]
+    vectors = np.concatenate(blocks)
     has_direction = np.linalg.norm(vectors, axis=1) > 0
     return vectors[has_direction], _with_side(queries[has_direction], side)
 

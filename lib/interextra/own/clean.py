@@ -47,12 +47,14 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     is_asked = test.qrels["query_id"].isin(test.queries["query_id"])
     qrels = test.qrels[is_asked]
     if run:
-        return value_of_each(Path(run), qrels["query_id"].unique(), qrels, measure)
+        query_ids = qrels["query_id"].unique()
+        return value_of_each(Path(run), query_ids, qrels, measure)
     if not _can_search(test.collection):
         return None
     judged = test.queries["query_id"].isin(qrels["query_id"])
     ranking = _bm25(test.collection, test.queries[judged])
-    return per_query(ranking, qrels, [measure])[measure].rename(BM25)
+    values = per_query(ranking, qrels, [measure])
+    return values[measure].rename(BM25)
 
 
 def _can_search(collection: Collection | None) -> bool:
@@ -66,8 +68,8 @@ def _bm25(collection: Collection, queries: pd.DataFrame) -> RunFile:
     """Return the ranking of BM25 with Anserini's defaults."""
     texts = queries["text"].tolist()
     rows, scores = bm25_search(collection, texts, DEPTH, k1=0.9, b=0.4)
-    doc_ids = collection.passages.doc_ids
-    return RunFile.from_arrays(queries["query_id"].tolist(), doc_ids, rows, scores)
+    query_ids = queries["query_id"].tolist()
+    return RunFile.from_arrays(query_ids, collection.passages.doc_ids, rows, scores)
 
 
 def smallest_difference(values: pd.Series) -> float:
@@ -85,13 +87,16 @@ def answer(found: Audit) -> str:
     """Return the sentence that answers first: how many test queries are clean, and why not all."""
     n_clean = found.n_test - len(found.seen)
     percent = 100 * n_clean / found.n_test
-    remain = f"{n_clean:,} of {found.n_test:,} test queries remain clean ({percent:.1f} %)"
+    counted = f"{n_clean:,} of {found.n_test:,} test queries"
+    remain = f"{counted} remain clean ({percent:.1f} %)"
     is_near = found.seen["near_duplicates"] > 0
     reasons = [f"{is_near.sum():,} have a near-duplicate among the training queries"]
     if "shared_passages" in found.seen:
         is_shared = found.seen["shared_passages"] > 0
-        reasons.append(f"{is_shared.sum():,} share a relevant passage with them")
-        reasons.append(f"{(is_near & is_shared).sum():,} both")
+        n_shared = is_shared.sum()
+        n_both = (is_near & is_shared).sum()
+        reasons.append(f"{n_shared:,} share a relevant passage with them")
+        reasons.append(f"{n_both:,} both")
     return f"{remain}: {', '.join(reasons)}."
 
 
@@ -104,7 +109,9 @@ def conclusion(found: Audit, values: pd.Series | None, measure: str) -> list[str
         Of `values_of_system`.
     """
     n_clean = found.n_test - len(found.seen)
-    sentences = [_power(found.test_queries, values, measure)] if n_clean else []
+    sentences = []
+    if n_clean:
+        sentences.append(_power(found.test_queries, values, measure))
     if "shared_passages" in found.seen:
         n_near_only = (found.seen["shared_passages"] == 0).sum()
         if n_near_only:
@@ -158,10 +165,12 @@ def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> str:
             f"All clean queries have the same {measure} by {values.name}, which says nothing of "
             "differences."
         )
+    of_clean = f"{smallest_difference(clean):.3f}"
+    of_all = f"{smallest_difference(values):.3f}"
     return (
-        f"The clean queries find a difference of {smallest_difference(clean):.3f} {measure} "
+        f"The clean queries find a difference of {of_clean} {measure} "
         f"between two systems with 80 % power (all test queries: "
-        f"{smallest_difference(values):.3f}), if the systems vary over queries as {values.name} "
+        f"{of_all}), if the systems vary over queries as {values.name} "
         f"does (mean {clean.mean():.3f}) and correlate at one half."
     )
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from interextra.data.runs import RunFile
+    from interextra.models.recipe import Recipe
+    from interextra.models.search.run import Run
     from interextra.own.cost import Prices
     from interextra.own.curve import Curve
     from interextra.own.fine_tuning import OwnTraining
@@ -40,18 +42,7 @@ SCHEMAS = {
     "split": 1,
     "status": 1,
 }
-LENGTHS = ("query_length", "passage_length")
-REPORTED = [
-    "queries",
-    "measure",
-    "interpolation",
-    "extrapolation",
-    "change",
-    "low",
-    "high",
-    "detects",
-    "n_queries",
-]
+FITTED = ("learning_rate", "query_length", "passage_length")  # to the collection, see `fitted`
 
 
 def audit(args: Namespace) -> None:
@@ -59,7 +50,7 @@ def audit(args: Namespace) -> None:
     from interextra.measures.evaluate import check
     from interextra.own import audit as auditing
     from interextra.own import clean as cleaning
-    from interextra.own.results import AuditResult
+    from interextra.own.results import AuditResult, zero_shot
     from interextra.own.splitting import refuse_place
 
     out = Path(args.out)
@@ -71,7 +62,7 @@ def audit(args: Namespace) -> None:
     test = auditing.read(args.test, "test")
     found = auditing.audit(train, test, args.encoder, args.near, args.near_passages)
     values = cleaning.values_of_system(test, args.run, args.measure)
-    by_name = "not zero-shot" if train.name == test.name else "zero-shot"
+    by_name = zero_shot(train, test)
     result = AuditResult(found, test, values, args.measure, args.encoder, by_name)
     paths = result.write(out)
     if args.clean and result.clean_queries:
@@ -86,39 +77,46 @@ def audit(args: Namespace) -> None:
 
 def split(store: Store, args: Namespace) -> None:
     """Write a split for a trainer of the user's, and print what is in it."""
-    from interextra.own import distance, splitting
+    from interextra.own import splitting
     from interextra.own.split_folder import SplitFolder
 
     out = Path(args.out)
     options = vars(args)
-    made = splitting.split_of(args.protocol, args.collection, options)
+    planned = splitting.split_of(args.protocol, args.collection, options)
     splitting.refuse_existing(out)
-    planned = made
-    made = splitting.prepared(made, store, options)
+    made = splitting.prepared(planned, store, options)
     store.build(made)
     manifest = splitting.export(made, store, out, options)
+    folder = SplitFolder.open(out, args.attribute)
     if args.json:
-        _print_split(manifest, SplitFolder.open(out, args.attribute), out)
-        return
+        _print_split_json(manifest, folder, out)
+    else:
+        _print_split(manifest, folder, args.out, is_cut=made != planned)
+
+
+def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: str, is_cut: bool) -> None:
+    """Print a split for a reader; `is_cut`: whether its sets were made equal."""
+    from interextra.own import distance
+
     for name, counts in manifest["sets"].items():
         n_queries = f"{counts['queries']:,} training queries"
         n_pairs = f"{counts['pairs']:,} pairs"
-        print(f"{args.out}/{name}: {n_queries}, {n_pairs}")
-    if made != planned:
+        print(f"{out}/{name}: {n_queries}, {n_pairs}")
+    if is_cut:
         print("All sets are as large as the smallest one would be (--unequal: all their queries).")
-    n_test, n_gate = manifest["n_test"], manifest["n_gate"]
+    n_test = manifest["n_test"]
+    n_gate = manifest["n_gate"]
     print(
-        f"{args.out}/test.tsv: {n_test + n_gate:,} queries to search with the model of each set: "
+        f"{out}/test.tsv: {n_test + n_gate:,} queries to search with the model of each set: "
         f"{n_test:,} test queries, and {n_gate:,} for the lead over a baseline (gate.txt)."
     )
-    distances = SplitFolder.open(out, args.attribute).distances
     print(f"The similarity of queries is that of {manifest['encoder']} (--encoder).\n")
-    print(distance.printed(distances))
-    for warning in distance.warnings(distances):
+    print(distance.printed(folder.distances))
+    for warning in distance.warnings(folder.distances):
         print(warning)
 
 
-def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> None:
+def _print_split_json(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> None:
     """Print a split for a program."""
     from interextra.own import distance
     from interextra.own.splitting import MANIFEST
@@ -131,7 +129,8 @@ def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> 
         "distances": _records(folder.distances),
         "warnings": distance.warnings(folder.distances),
     }
-    _print_json("split", found, [out / name for name in [MANIFEST, *manifest["files"]]])
+    names = [MANIFEST, *manifest["files"]]
+    _print_json("split", found, [out / name for name in names])
 
 
 def regimes(store: Store, args: Namespace) -> None:
@@ -172,16 +171,14 @@ def finished(args: Namespace) -> None:
     out = Path(args.out)
     refuse_place(out)
     refuse_other_encoder(args.encoder)
-    rival_paths = [args.control, *args.rivals] if args.control else args.rivals
-    every_run = comparing.read_runs([*args.runs, *rival_paths])
-    names = list(every_run)
-    models, rivals = names[: len(args.runs)], names[len(args.runs) :]
+    models, rivals = _runs_of_finished(args)
+    control = next(iter(rivals)) if args.control else ""
     found = comparing.finished(
         auditing.read(args.train, "train"),
         auditing.read(args.test, "test"),
-        {name: every_run[name] for name in models},
-        {name: every_run[name] for name in rivals},
-        rivals[0] if args.control else "",
+        models,
+        rivals,
+        control,
         args.measure,
         args.encoder,
         args.near,
@@ -198,7 +195,21 @@ def finished(args: Namespace) -> None:
         }
         _print_json("finished", told, found.files)
     else:
-        _print_lines([*found.sentences, "", comparing.printed(found)], found.files)
+        table = comparing.printed(found)
+        _print_lines([*found.sentences, "", table], found.files)
+
+
+def _runs_of_finished(args: Namespace) -> tuple[dict[str, "RunFile"], dict[str, "RunFile"]]:
+    """Read the runs of the finished models and of their rivals by name, the control first."""
+    from interextra.own.finished import read_runs
+
+    paths = [*args.runs]
+    if args.control:
+        paths.append(args.control)
+    paths += args.rivals
+    named_runs = list(read_runs(paths).items())
+    n_models = len(args.runs)
+    return dict(named_runs[:n_models]), dict(named_runs[n_models:])
 
 
 def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
@@ -213,7 +224,6 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     from interextra.own import splitting
 
     out = Path(args.output_folder)
-    options = vars(args)
     reporting.refuse_measures(args.measures)
     splitting.refuse_place(out)
     training = _own_training(store, args)
@@ -242,31 +252,44 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
         margin=args.margin,
         n_boot=args.n_boot,
         given=training.given,
-        **{name: options[name] for name in splitting.DEFAULTS if name in options},
+        **_split_options(args),
     )
     merge = _merge(training, store, args, build) if args.merge else None
-    files = [training.write(out)]
+    files = [*report.files, training.write(out)]
     if prices:
         files.append(prices.write(out))
-    _print_report(report._replace(files=[*report.files, *files]), args.json, merge)
+    _print_report(report._replace(files=files), args.json, merge)
+
+
+def _split_options(args: Namespace) -> dict[str, Any]:
+    """Return the options of a split that a command has."""
+    from interextra.own.splitting import DEFAULTS
+
+    options = vars(args)
+    return {name: options[name] for name in DEFAULTS if name in options}
+
+
+def _recipe_of(args: Namespace) -> "Recipe":
+    """Return the recipe that starts from the model of a command."""
+    from interextra.own.probe import recipe_of
+
+    return recipe_of(args.model, args.model_revision, args.recipe, args.batch_size, args.spare)
 
 
 def _own_training(store: Store, args: Namespace) -> "OwnTraining":
     """Plan our own training; lengths and rate come from the collection unless they are given."""
     from interextra.models.recipe import Trained, changed
     from interextra.own import fine_tuning, splitting
-    from interextra.own import probe as probing
 
     options = vars(args)
-    recipe = probing.recipe_of(
-        args.model, args.model_revision, args.recipe, args.batch_size, args.spare
-    )
+    recipe = _recipe_of(args)
     divided = splitting.split_of(args.protocol, args.collection, options)
-    for place in filter(None, (args.output_folder, args.prediction_folder)):
-        splitting.refuse_place(Path(place))
+    for place in (args.output_folder, args.prediction_folder):
+        if place:
+            splitting.refuse_place(Path(place))
     divided = splitting.prepared(divided, store, options)
     gate = splitting.gate_of(options, divided.pool.source)
-    given = {name: options[name] for name in ("learning_rate", *LENGTHS) if options[name]}
+    given = {name: options[name] for name in FITTED if options[name]}
     if args.epochs:
         recipe = changed(recipe, epochs=args.epochs, steps=None)
     if args.recipe or not isinstance(recipe, Trained):
@@ -284,7 +307,8 @@ def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Price
     """
     from interextra.own import cost
 
-    n_sets, n_seeds = len(training.set_names), len(training.seeds)
+    n_sets = len(training.set_names)
+    n_seeds = len(training.seeds)
     print(f"{n_sets} training sets, {n_seeds} trainings of each", file=sys.stderr)
     print(training.sentence(), file=sys.stderr)
     if training.recipe.needs() and not args.check:
@@ -313,7 +337,8 @@ def _merge(
     recipe = training.chosen()
     planned = merging.design(recipe, training_sets, queries, training.seeds, training.given)
     runs = list(dict.fromkeys(planned["run"]))
-    print(f"Merged weights: {_cost(store.missing(runs))}", file=sys.stderr)
+    cost = _cost(store.missing(runs))
+    print(f"Merged weights: {cost}", file=sys.stderr)
     build(runs, Cell.seconds)
     out = Path(args.output_folder)
     folder = SplitFolder.open(out / "split", args.attribute)
@@ -347,28 +372,14 @@ def _curve_of_model(store: Store, args: Namespace, build: Callable[..., object])
     if not args.collection:
         raise InputError("curve --model: name the collection, --collection SPEC")
     _choose_device(args.device)
-    from interextra.models.recipe import Trained
     from interextra.own import curve as curves
-    from interextra.own import fine_tuning, splitting
-    from interextra.own import nested as nesting
-    from interextra.own import probe as probing
+    from interextra.own.nested import trainer
 
-    options = vars(args)
-    recipe = probing.recipe_of(
-        args.model, args.model_revision, args.recipe, args.batch_size, args.spare
-    )
-    divided = splitting.split_of(args.protocol, args.collection, options)
-    divided = splitting.prepared(divided, store, options)
-    if not args.recipe and isinstance(recipe, Trained):
-        recipe, _ = fine_tuning.fitted(recipe, divided.pool)
-    gate = splitting.gate_of(options, divided.pool.source)
-    store.build(divided)
-    nested = nesting.nested_sets(divided, store, list(filter(None, args.sizes)))
-    planned = nesting.design(recipe, nested, gate, args.seeds)
-    given = probing.untrained(recipe, divided, gate)
+    sizes, planned, given = _planned_curve(store, args)
     runs = [*planned["run"], given]
-    sizes = ", ".join(map(str, nested.sizes))
-    print(f"sets of {sizes} training queries; {_cost(store.missing(runs))}", file=sys.stderr)
+    sizes_text = ", ".join(map(str, sizes))
+    cost = _cost(store.missing(runs))
+    print(f"sets of {sizes_text} training queries; {cost}", file=sys.stderr)
 
     def compute(cell: Cell) -> None:
         """Compute a result; the trainings side by side."""
@@ -377,12 +388,12 @@ def _curve_of_model(store: Store, args: Namespace, build: Callable[..., object])
         else:
             store.build(cell)
 
-    split_options = {name: options[name] for name in splitting.DEFAULTS if name in options}
+    options = _split_options(args) | {"format": ()}
     return curves.curve(
-        nesting.trainer(planned),
+        trainer(planned),
         args.collection,
         args.protocol,
-        sizes=nested.sizes,
+        sizes=sizes,
         seeds=args.seeds,
         measures=args.measures,
         out=args.out,
@@ -391,15 +402,36 @@ def _curve_of_model(store: Store, args: Namespace, build: Callable[..., object])
         margin=args.margin,
         n_boot=args.n_boot,
         given=given,
-        **(split_options | {"format": ()}),
+        **options,
     )
+
+
+def _planned_curve(store: Store, args: Namespace) -> tuple[tuple[int, ...], "pd.DataFrame", "Run"]:
+    """Return the sizes of the nested sets, the runs of their models, and of the one as given."""
+    from interextra.models.recipe import Trained
+    from interextra.own import fine_tuning, splitting
+    from interextra.own import nested as nesting
+    from interextra.own.probe import untrained
+
+    options = vars(args)
+    recipe = _recipe_of(args)
+    divided = splitting.split_of(args.protocol, args.collection, options)
+    divided = splitting.prepared(divided, store, options)
+    if not args.recipe and isinstance(recipe, Trained):
+        recipe, _ = fine_tuning.fitted(recipe, divided.pool)
+    gate = splitting.gate_of(options, divided.pool.source)
+    store.build(divided)
+    sizes = [size for size in args.sizes if size]
+    nested = nesting.nested_sets(divided, store, sizes)
+    planned = nesting.design(recipe, nested, gate, args.seeds)
+    return nested.sizes, planned, untrained(recipe, divided, gate)
 
 
 def _curve_of_runs(store: Store, args: Namespace) -> "Curve":
     """Report runs of models that others trained on nested sets of a split."""
     from interextra.own import curve as curves
     from interextra.own import regimes as reporting
-    from interextra.own.api import given_of
+    from interextra.own.api import bm25_run, given_of
     from interextra.own.split_folder import SplitFolder
     from interextra.own.splitting import refuse_place
     from interextra.own.values import values_of_run
@@ -413,11 +445,7 @@ def _curve_of_runs(store: Store, args: Namespace) -> "Curve":
     if not args.baseline:
         require("curve --runs without --baseline RUN", "pyserini")
     values = curves.values_of_pattern(folder, args.runs, args.measures, args.skip_own)
-    if args.baseline:
-        baseline_run: Path | RunFile = Path(args.baseline)
-    else:
-        store.build(folder.bm25)
-        baseline_run = folder.read(folder.bm25, store)
+    baseline_run = Path(args.baseline) if args.baseline else bm25_run(folder, store)
     baseline = values_of_run(baseline_run, folder, args.measures, args.skip_own)
     bootstrap = (args.seed, args.n_boot)
     given = None
@@ -458,12 +486,16 @@ def _choose_device(device: str) -> None:
         raise InputError(f"--device {device}: there is no such device here, only {devices}")
     if device in known:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        names = visible.split(",") if visible else list(map(str, range(n_gpus)))
+        names = [str(number) for number in range(n_gpus)]
+        if visible:
+            names = visible.split(",")
         os.environ["CUDA_VISIBLE_DEVICES"] = names[known.index(device)]
 
 
 def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None) -> None:
     """Print the changes and the claims of a report, what merged weights say, and the files."""
+    from interextra.own.results import RegimesResult
+
     sentences = report.sentences
     paths = report.files
     if merge:
@@ -480,9 +512,8 @@ def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None)
             found["merge"] = _records(merge.points)
         _print_json("regimes", found, paths)
     else:
-        table = report.changes[REPORTED].to_string(index=False, float_format="%.3f")
-        systems = report.systems.to_string(index=False, float_format="%.3f")
-        _print_lines([*sentences, "", table, "", systems], paths)
+        result = RegimesResult(*report._replace(sentences=sentences))
+        _print_lines(result.lines(), paths)
 
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
@@ -492,7 +523,8 @@ def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
 
 def _print_json(command: str, found: dict[str, Any], paths: Sequence[Path]) -> None:
     """Print what was found for a program, and the files."""
-    print_json(command, found | {"files": [str(path) for path in paths]})
+    files = [str(path) for path in paths]
+    print_json(command, found | {"files": files})
 
 
 def print_json(command: str, found: dict[str, Any]) -> None:
@@ -503,4 +535,5 @@ def print_json(command: str, found: dict[str, Any]) -> None:
 
 def _print_lines(lines: Sequence[str], paths: Sequence[Path]) -> None:
     """Print what was found, and below it the files."""
-    print("\n".join([*lines, "", *map(str, paths)]))
+    files = [str(path) for path in paths]
+    print("\n".join([*lines, "", *files]))

@@ -122,7 +122,8 @@ class Measurement(Cell):
         recipe = changed(self.recipe, steps=MOST_STEPS, epochs=None)
         every_id = self.pool.ids()
         n_train = min(self.n_train, len(every_id))
-        query_ids = np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
+        generator = np.random.default_rng(0)
+        query_ids = generator.choice(every_id, n_train, replace=False).tolist()
         now = _clock()
         began = now()
         with clocked(now, self.budget) as clock:
@@ -138,14 +139,16 @@ class Measurement(Cell):
     def _searched(self, model: Any) -> dict[str, float]:
         """Encode passages and queries and compare them, or read pairs."""
         passages = self.pool.source.open().passages
-        queries = self.pool.frame()["text"]
-        queries = queries.sample(min(N_TEXTS, len(queries)), random_state=0).tolist()
+        every_query = self.pool.frame()["text"]
+        n_queries = min(N_TEXTS, len(every_query))
+        queries = every_query.sample(n_queries, random_state=0).tolist()
         found = dict.fromkeys(("passage", "query", "pair", "reranked"), 0.0)
         if isinstance(model, Reranker):
             found["reranked"] = _seconds_of_pair(model, passages, queries, self.budget)
         elif isinstance(model, Encoder):
             generator = np.random.default_rng(0)
-            rows = generator.choice(len(passages), min(N_TEXTS, len(passages)), replace=False)
+            n_passages = min(N_TEXTS, len(passages))
+            rows = generator.choice(len(passages), n_passages, replace=False)
             texts = passages.texts(np.sort(rows))
             found["passage"] = _seconds_of_text(model.encode_block, texts, self.budget)
             found["query"] = _seconds_of_text(model.open_queries, queries, self.budget)
@@ -178,7 +181,8 @@ def _pace() -> float:
     generator = np.random.default_rng(0)
     keys = itertools.product(map(str, range(300)), REGIMES, "12")
     values = pd.DataFrame(keys, columns=["query_id", "regime", "seed"])
-    values = values.assign(model="", measure="", value=generator.random(len(values)))
+    values = values.assign(model="", measure="")
+    values["value"] = generator.random(len(values))
     labels = ["model", "measure"]
     compare = partial(effects, values, labels, "regime", REGIMES, seed=1, n_boot=2000)
     compare()  # the warm-up
@@ -192,10 +196,12 @@ def _seconds_of_text(encode: Callable, texts: list[str], budget: float) -> float
     encode(longest)  # the warm-up
     per_text = _timed(encode, longest) / len(longest)
     size = BATCH if per_text * BATCH < budget / LEAST_BATCHES else FEW
-    batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+    starts = range(0, len(texts), size)
+    batches = [texts[start : start + size] for start in starts]
     n_affordable = int(budget / (per_text * size))
     n_batches = min(max(n_affordable, LEAST_BATCHES), len(batches))
-    middles = (np.arange(n_batches) + 0.5) * len(batches) / n_batches
+    numbers = np.arange(n_batches)
+    middles = (numbers + 0.5) * len(batches) / n_batches
     chosen = [batches[place] for place in middles.astype(int)]
     seconds = sum(_timed(encode, batch) for batch in chosen)
     return seconds / sum(map(len, chosen))
@@ -205,7 +211,8 @@ def _seconds_of_comparison(model: Encoder, passages: Passages, queries: list[str
     """Return the seconds in which a query is compared with a passage, and the best ones kept."""
     import torch
 
-    score = model.open_queries(queries)(model.encode_block(passages.texts(slice(BATCH))))
+    block = model.encode_block(passages.texts(slice(BATCH)))
+    score = model.open_queries(queries)(block)
     every_query = slice(None)
     n_pairs = score(every_query).numel()
     compared = _timed(score, every_query) / n_pairs
@@ -274,7 +281,8 @@ def measure(training: OwnTraining) -> Speed:
                 f"probe: {error}. {len(cells)} processes train side by side: give a lower "
                 "--batch-size or --passage-length"
             ) from None
-        speeds = [Speed(**read_json(store.path(cell) / SPEED)) for cell in cells]
+        paths = [store.path(cell) / SPEED for cell in cells]
+        speeds = [Speed(**read_json(path)) for path in paths]
     return Speed(*np.mean(speeds, axis=0).tolist())
 
 
@@ -316,7 +324,8 @@ class Prices:
         steps = recipe.training_steps(self.n_pairs)
         seconds = speed.prepared + steps * speed.step
         if isinstance(cell, Trial):
-            n_ranked = min(cell.n_queries * (cell.depth + 1), self.n_passages)
+            n_candidates = cell.n_queries * (cell.depth + 1)
+            n_ranked = min(n_candidates, self.n_passages)
             return {TRIALS: seconds + speed.opened + n_ranked * speed.passage}
         return {TRAINING: seconds}
 
@@ -345,7 +354,8 @@ class Prices:
         table = by_stage.sum()
         table["times"] = by_stage.size()
         table["seconds each"] = table["core seconds"] / table["times"]
-        table = table.loc[[stage for stage in STAGES if stage in table.index]]
+        order = [stage for stage in STAGES if stage in table.index]
+        table = table.loc[order]
         table.loc[IN_ALL] = table[["core seconds", "seconds"]].sum()
         return table.reset_index()[COLUMNS]
 
@@ -365,10 +375,10 @@ class Prices:
         """Return the results that are computed side by side; a list has what one process does."""
         training = self.training
         missing = training.missing()
-        chains: list[list[Cell]] = [[training.given.model, training.given]]
-        chains += [[trial] for trial in training.trials]
-        trained = [[run.model, run] for run in training.planned_runs()]
-        builds = [chains, trained] if training.trials else [chains + trained]
+        first: list[list[Cell]] = [[training.given.model, training.given]]
+        first += [[trial] for trial in training.trials]
+        trained: list[list[Cell]] = [[run.model, run] for run in training.planned_runs()]
+        builds = [first, trained] if training.trials else [first + trained]
         todo = []
         for build in builds:
             jobs = [[cell for cell in chain if cell in missing] for chain in build]
@@ -396,7 +406,8 @@ class Prices:
         n_queries = len(texts) + distance.N_TESTED
         if default_encoder() != MiniLM.FORM or n_queries > distance.N_ENCODED:
             return 0.0
-        return n_queries * (texts.str.len().mean() / CHARACTERS + SPECIAL_TOKENS)
+        n_tokens = texts.str.len().mean() / CHARACTERS + SPECIAL_TOKENS
+        return n_queries * n_tokens
 
     def __str__(self) -> str:
         """Return the table of stages as text, and above it what was measured."""
@@ -437,8 +448,8 @@ class Prices:
             f"{self.core_seconds:,.0f} s, taken {core_seconds:,.0f} s.",
             file=sys.stderr,
         )
-        last = pd.DataFrame([{"stage": TAKEN, "core seconds": core_seconds, "seconds": taken}])
-        table = pd.concat([self.stages, last])
+        last = {"stage": TAKEN, "core seconds": core_seconds, "seconds": taken}
+        table = pd.concat([self.stages, pd.DataFrame([last])])
         text = table.to_csv(index=False, float_format="%.4g")
         return write_text(folder / FILE, text)
 

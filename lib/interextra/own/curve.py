@@ -4,7 +4,6 @@ How many training queries are needed, and do they buy interpolation or extrapola
 """
 
 import glob
-import html
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +16,9 @@ import pandas as pd
 from interextra import figures
 from interextra.data.runs import RunFile
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.search.run import Run
 from interextra.own import probe, regimes, splitting
 from interextra.own.nested import nested_sets
-from interextra.own.page import html_page, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of
 from interextra.own.regimes import AS_GIVEN, INTERPOLATION
 from interextra.own.seen import Given
 from interextra.own.split_folder import SplitFolder
@@ -47,6 +45,8 @@ POINTS = [
     "n_trainings",
     "over",
 ]
+# Columns of POINTS that say how a size differs from the largest.
+CHANGES = ["to_largest", "gain_low", "gain_high", "detects"]
 LEGEND = (
     "Intervals are simultaneous (95 %): of all means, and of all changes to the largest size. They "
     "are over {over}; the nested training sets are one draw. Detects: the smallest change to the "
@@ -118,31 +118,37 @@ def curve(
     if given is not None:
         before = probe.before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     query_ids = nested.sets(store)
-    values_of_sizes = {}
-    for size in nested.sizes:
-        values = {}
-        for name, seed in itertools.product(folder.sets, seeds):
-            model = train(path / name, query_ids[nested.part(name, size)], seed)
-            run = _ranked(model, folder, first_stage, store, compute)
-            values[name, str(seed)] = values_of_run(run, folder, measures)
-        values_of_sizes[size] = join_trainings(values, folder)
-    joined = _join_sizes(values_of_sizes)
-    found = report(joined, baseline, folder.gate_ids, margin, options["seed"], n_boot, before)
+
+    def run_of(name: str, size: int, seed: int) -> RunFile:
+        """Train on the first queries of a set, and search."""
+        part = nested.part(name, size)
+        model = train(path / name, query_ids[part], seed)
+        return probe.ranked(model, folder, first_stage, store, compute)
+
+    values = _values_of_trainings(run_of, folder, nested.sizes, seeds, measures)
+    found = report(values, baseline, folder.gate_ids, margin, options["seed"], n_boot, before)
     return write(out, found)
 
 
-def _ranked(
-    model: Any,
+def _values_of_trainings(
+    run_of: Callable[[str, int, int], RunFile],
     folder: SplitFolder,
-    first_stage: RunFile,
-    store: Store,
-    compute: Callable[[Cell], Any],
-) -> RunFile:
-    """Return the run of what a training gave."""
-    if isinstance(model, Run):
-        compute(model)
-        return folder.read(model, store)
-    return probe.rank_with(model, folder, first_stage)
+    sizes: Sequence[int],
+    seeds: Sequence[int],
+    measures: Sequence[str],
+) -> pd.DataFrame:
+    """Train each set with each size and seed, and return what the runs of all models measure.
+
+    `run_of`: (set, size, seed) → the run.
+    """
+    values_of_sizes = {}
+    for size in sizes:
+        values = {}
+        for name, seed in itertools.product(folder.sets, seeds):
+            run = run_of(name, size, seed)
+            values[name, str(seed)] = values_of_run(run, folder, measures)
+        values_of_sizes[size] = join_trainings(values, folder)
+    return _join_sizes(values_of_sizes)
 
 
 def values_of_pattern(
@@ -191,7 +197,9 @@ def _sizes_of_runs(pattern: str, set_names: Sequence[str]) -> list[int]:
         expression = re.escape(path)
         expression = expression.replace(r"\{size\}", r"(?P<size>[1-9]\d*)")
         expression = expression.replace(r"\{seed\}", "[^/.]+")
-        wildcard = glob.escape(path).replace("{size}", "*").replace("{seed}", "*")
+        wildcard = glob.escape(path)
+        wildcard = wildcard.replace("{size}", "*")
+        wildcard = wildcard.replace("{seed}", "*")
         for run in glob.glob(wildcard):
             match = re.fullmatch(expression, Path(run).as_posix())
             if match:
@@ -245,18 +253,24 @@ def report(
     labels = ["model", "regime", "size", "measure"]
     means = effects(tested.assign(model=MODEL), labels, **bootstrap)
     of_measures = [_points(part) for _, part in means.groupby("measure", sort=False)]
-    points = pd.concat([pd.DataFrame(part)[POINTS] for part in of_measures], ignore_index=True)
+    tables = [pd.DataFrame(part)[POINTS] for part in of_measures]
     sentences = _sentences(of_measures[0], margin)
-    if given and given.seen.is_shown:
-        sentences = [given.seen.sentence(measure)]
-    elif given:
-        sentences.append(given.seen.sentence(measure))
+    if given:
+        sentences = _with_seen(sentences, given, measure)
     return Curve(
-        points=points,
+        points=pd.concat(tables, ignore_index=True),
         systems=_systems(tested, baseline, given, bootstrap),
         values=values,
         sentences=sentences,
     )
+
+
+def _with_seen(sentences: list[str], given: Given, measure: str) -> list[str]:
+    """Return the sentences with the one of what the model had seen; where it is shown, it alone."""
+    sentence = given.seen.sentence(measure)
+    if given.seen.is_shown:
+        return [sentence]
+    return [*sentences, sentence]
 
 
 def _points(means: Effects) -> Effects:
@@ -264,23 +278,34 @@ def _points(means: Effects) -> Effects:
 
     Rows are sorted by regime (interpolation first) and size.
     """
-    points = means.sort_values(["regime", "size"], ascending=[False, True], ignore_index=True)
-    n_sizes = points["size"].nunique()
-    draws = points.drawn()
-    points["low"], points["high"] = simultaneous(points["mean"], draws)
-    by_regime = points["mean"].to_numpy().reshape(len(REGIMES), n_sizes)
-    drawn_by_regime = draws.reshape(len(REGIMES), n_sizes, -1)
-    gains = ratio(by_regime[:, -1:], by_regime) - 1
-    drawn_gains = ratio(drawn_by_regime[:, -1:], drawn_by_regime) - 1
+    order = ["regime", "size"]
+    points = means.sort_values(order, ascending=[False, True], ignore_index=True)
+    low, high = simultaneous(points["mean"], points.drawn())
+    points["low"] = low
+    points["high"] = high
     is_smaller = points["size"] < points["size"].max()
-    estimates = gains[:, :-1].ravel()
-    drawn = drawn_gains[:, :-1].reshape(len(estimates), -1)
-    low, high = simultaneous(estimates, drawn)
-    added = ["to_largest", "gain_low", "gain_high", "detects"]
-    points[added] = np.nan
-    detects = detectable(low, high, drawn.std(axis=1))
-    points.loc[is_smaller, added] = np.column_stack([estimates, low, high, detects])
+    points[CHANGES] = np.nan
+    points.loc[is_smaller, CHANGES] = _changes_to_largest(points)
     return points
+
+
+def _changes_to_largest(points: Effects) -> np.ndarray:
+    """Return the CHANGES of all sizes but the largest, float[rows, 4]; rows as in `_points`."""
+    n_sizes = points["size"].nunique()
+    means = points["mean"].to_numpy().reshape(len(REGIMES), n_sizes)
+    draws = points.drawn().reshape(len(REGIMES), n_sizes, -1)
+    changes = _to_last(means).ravel()
+    drawn_changes = _to_last(draws).reshape(len(changes), -1)
+    low, high = simultaneous(changes, drawn_changes)
+    detects = detectable(low, high, drawn_changes.std(axis=1))
+    return np.column_stack([changes, low, high, detects])
+
+
+def _to_last(by_regime: np.ndarray) -> np.ndarray:
+    """Return the changes from each size to the last one, as shares; regimes, sizes (and draws)."""
+    last = by_regime[:, -1:]
+    changes = ratio(last, by_regime) - 1
+    return changes[:, :-1]
 
 
 def flat_from(points: pd.DataFrame, margin: float) -> int | None:
@@ -304,7 +329,9 @@ def flat_from(points: pd.DataFrame, margin: float) -> int | None:
     (2, None)
     """
     smaller = points.iloc[:-1]
-    is_within = (smaller["gain_low"] > -margin) & (smaller["gain_high"] < margin)
+    is_above = smaller["gain_low"] > -margin
+    is_below = smaller["gain_high"] < margin
+    is_within = is_above & is_below
     is_flat_on = is_within[::-1].cummin()  # from the largest of them to the smallest
     flat_sizes = smaller.loc[is_flat_on[is_flat_on].index, "size"]
     return None if flat_sizes.empty else int(flat_sizes.min())
@@ -316,23 +343,26 @@ def _sentences(points: Effects, margin: float) -> list[str]:
     if n_queries < LEAST_QUERIES:
         return [f"Nothing is said: {n_queries} test queries, and below {LEAST_QUERIES} none is."]
     curves = {regime: points[points["regime"] == regime] for regime in REGIMES}
+    sentences = [_answer(points, margin)]
     visible = []
     for regime, of_regime in curves.items():
+        sentences.append(_flatness(regime, of_regime, margin))
         percent = 100 * of_regime["detects"].iloc[-2]
         visible.append(f"{percent:.1f} % in {regime}")
-    before_last, largest = curves[INTERPOLATION]["size"].iloc[-2:]
-    return [
-        _answer(points, margin),
-        *(_flatness(regime, of_regime, margin) for regime, of_regime in curves.items()),
+    sizes = curves[INTERPOLATION]["size"]
+    before_last, largest = sizes.iloc[-2:]
+    sentences.append(
         f"The smallest step from {before_last:,} to {largest:,} that would be found with 80 % "
-        f"power: {' and '.join(visible)}.",
-    ]
+        f"power: {' and '.join(visible)}."
+    )
+    return sentences
 
 
 def _answer(points: Effects, margin: float) -> str:
     """Return what the training queries from the smallest to the largest size buy."""
     measure = points["measure"].iloc[0]
-    smallest, largest = points["size"].min(), points["size"].max()
+    smallest = points["size"].min()
+    largest = points["size"].max()
     ends = points[points["size"].isin([smallest, largest])]
     low, high, more = _more_gained(ends)
     reach = margin * ends["mean"].iloc[1]  # of interpolation at the largest size
@@ -345,11 +375,13 @@ def _answer(points: Effects, margin: float) -> str:
     else:
         verdict = "It is undecided which regime more training queries serve more"
     changes = []
-    for _, row in ends[ends["size"] == smallest].iterrows():
+    is_smallest = ends["size"] == smallest
+    for _, row in ends[is_smallest].iterrows():
         changes.append(f"{_change(row)} in {row['regime']}")
+    both_changes = " and by ".join(changes)
     return (
         f"{verdict}: from {smallest:,} to {largest:,}, {measure} changes by "
-        f"{' and by '.join(changes)}; the difference of both gains is {more} (95 % CI)."
+        f"{both_changes}; the difference of both gains is {more} (95 % CI)."
     )
 
 
@@ -360,10 +392,11 @@ def _more_gained(ends: Effects) -> tuple[float, float, str]:
     """
     means = ends["mean"].to_numpy().reshape(len(REGIMES), 2)
     draws = ends.drawn().reshape(len(REGIMES), 2, -1)
-    gains = means[:, 1] - means[:, 0]
-    drawn_gains = draws[:, 1] - draws[:, 0]
-    low, high = interval(drawn_gains[0] - drawn_gains[1])
-    return low, high, spelled(gains[0] - gains[1], low, high, "points")
+    of_interpolation, of_extrapolation = means[:, 1] - means[:, 0]
+    drawn_interpolation, drawn_extrapolation = draws[:, 1] - draws[:, 0]
+    low, high = interval(drawn_interpolation - drawn_extrapolation)
+    more = of_interpolation - of_extrapolation
+    return low, high, spelled(more, low, high, "points")
 
 
 def _change(row: pd.Series) -> str:
@@ -374,12 +407,14 @@ def _change(row: pd.Series) -> str:
 def _flatness(regime: str, points: pd.DataFrame, margin: float) -> str:
     """Return from which size the curve of a regime is flat, or what its last step shows."""
     largest = points["size"].iloc[-1]
+    percent = 100 * margin
     start = flat_from(points, margin)
     if start is not None:
-        change = _change(points[points["size"] == start].iloc[0])
+        is_start = points["size"] == start
+        change = _change(points[is_start].iloc[0])
         return (
             f"In {regime}, the curve is flat from {start:,} training queries on: from there to "
-            f"{largest:,} it changes by {change}, within {100 * margin:g} %."
+            f"{largest:,} it changes by {change}, within {percent:g} %."
         )
     step = points.iloc[-2]
     change = _change(step)
@@ -390,7 +425,7 @@ def _flatness(regime: str, points: pd.DataFrame, margin: float) -> str:
     else:
         shown_step = f"it changes by {change}: undecided"
     return (
-        f"In {regime}, the curve is not shown to be flat within {100 * margin:g} % from any size "
+        f"In {regime}, the curve is not shown to be flat within {percent:g} % from any size "
         f"on: from {step['size']:,} to {largest:,} {shown_step}."
     )
 
@@ -406,11 +441,15 @@ def _systems(
     if given:
         systems[AS_GIVEN] = given.values
     kept = ["query_id", "measure", "value"]
-    tables = [values[kept].assign(system=name) for name, values in systems.items()]
-    asked = tested[tested.columns.intersection(["query_id", "unit"])].drop_duplicates()
-    measured = pd.concat(tables).merge(asked, on="query_id")
+    tables = []
+    for name, values in systems.items():
+        tables.append(values[kept].assign(system=name))
+    identity = tested.columns.intersection(["query_id", "unit"])
+    queries = tested[identity].drop_duplicates()
+    measured = pd.concat(tables).merge(queries, on="query_id")
     means = effects(measured, ["system", "measure"], **bootstrap)
-    return pd.DataFrame(means)[["system", "measure", "mean", "low", "high", "n_queries"]]
+    columns = ["system", "measure", "mean", "low", "high", "n_queries"]
+    return pd.DataFrame(means)[columns]
 
 
 def write(folder: Path, found: Curve) -> Curve:
@@ -418,13 +457,10 @@ def write(folder: Path, found: Curve) -> Curve:
 
     values.csv has the values per query, as PyTerrier writes them.
     """
-    of_training = found.values["size"].astype(str) + ", training " + found.values["seed"]
-    names = found.values["regime"] + ", " + of_training
-    values = found.values.rename(columns={"query_id": "qid"}).assign(name=names)
     tables = {
         "curve": found.points,
         "systems": found.systems,
-        "values": values[["name", "qid", "measure", "value"]],
+        "values": _per_query(found.values),
     }
     files = []
     for name, table in tables.items():
@@ -434,18 +470,27 @@ def write(folder: Path, found: Curve) -> Curve:
     return found._replace(files=files)
 
 
+def _per_query(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values per query as PyTerrier writes them, by the name of the model."""
+    of_training = values["size"].astype(str) + ", training " + values["seed"]
+    names = values["regime"] + ", " + of_training
+    renamed = values.rename(columns={"query_id": "qid"})
+    return renamed.assign(name=names)[["name", "qid", "measure", "value"]]
+
+
 def page(found: Curve) -> str:
     """Return the report as one HTML page."""
-    table = for_page(found.points)
     figures.style()
+    over = drawn_over(found.points["over"])
+    systems = found.systems.rename(columns={"n_queries": "queries"})
     body = [
         "<h1>How many training queries, and for which regime?</h1>",
-        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        *paragraphs(found.sentences),
         svg_of(picture(found.points, found.systems)),
-        shown(table).to_html(),
-        f"<p>{LEGEND.format(over=drawn_over(found.points['over']))}</p>",
+        shown(for_page(found.points)).to_html(),
+        f"<p>{LEGEND.format(over=over)}</p>",
         "<h2>Without fine-tuning</h2>",
-        shown(found.systems.rename(columns={"n_queries": "queries"})).to_html(),
+        shown(systems).to_html(),
     ]
     return html_page("Two learning curves", body)
 
@@ -465,9 +510,10 @@ def for_page(points: pd.DataFrame) -> pd.DataFrame:
 def picture(points: pd.DataFrame, systems: pd.DataFrame) -> figures.Drawing:
     """Return both curves of the first measure with their bands, and the systems beside them."""
     measure = points["measure"].iloc[0]
-    of_measure = points[points["measure"] == measure].rename(columns={"size": "training queries"})
+    of_measure = points[points["measure"] == measure]
+    curves = of_measure.rename(columns={"size": "training queries"})
     is_measured = systems["measure"] == measure
     levels = systems[is_measured].set_index("system")["mean"].to_dict()
     return figures.bands(
-        of_measure, "training queries", "mean", "regime", measure, levels=levels, log=True
+        curves, "training queries", "mean", "regime", measure, levels=levels, log=True
     )

@@ -154,7 +154,8 @@ def measure(
     nearest = _nearest_queries(compared, cosines)
     if other != first:
         drawn = compared.only_drawn()
-        tables.append(_table(other, drawn, _encoded(other, drawn)))
+        other_cosines = _encoded(other, drawn)
+        tables.append(_table(other, drawn, other_cosines))
     distances = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
     return Measured(distances, nearest, first)
 
@@ -218,13 +219,16 @@ def _nearest_queries(compared: Compared, cosines: Cosines) -> pd.DataFrame:
         query_ids = compared.test["query_id"].iloc[rows]
         nearest_ids = np.where(highest > 0, candidate_ids[first], "")
         columns = (query_ids, nearest_ids, highest.clip(min=0))
-        blocks.append(pd.DataFrame(dict(zip(NEAREST_COLUMNS, columns, strict=True))))
+        named = zip(NEAREST_COLUMNS, columns, strict=True)
+        blocks.append(pd.DataFrame(dict(named)))
     return pd.concat(blocks, ignore_index=True)
 
 
 def _encoded(encoder: str, compared: Compared) -> Cosines:
     """Return the cosines of the queries by an encoder; those of TF-IDF are exact."""
-    return _cosines(encoder, compared.train["text"].tolist(), compared.test["text"].tolist())
+    train_texts = compared.train["text"].tolist()
+    test_texts = compared.test["text"].tolist()
+    return _cosines(encoder, train_texts, test_texts)
 
 
 def nearest_of(
@@ -244,8 +248,10 @@ def nearest_of(
         Of the training queries; ties: the lower row.
     """
     cosines_of = _cosines(encoder, train_texts, test_texts)
-    cosines, rows = [], []
-    for block_rows in _blocks(np.arange(len(test_texts)), len(train_texts)):
+    cosines = []
+    rows = []
+    every_row = np.arange(len(test_texts))
+    for block_rows in _blocks(every_row, len(train_texts)):
         block = cosines_of(block_rows)
         cosines.append(block.max(axis=1))
         rows.append(block.argmax(axis=1))
@@ -275,7 +281,8 @@ def _dense_cosines(train: np.ndarray, test: np.ndarray) -> Cosines:
 def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Return vectors of length 1, float32[n, d]; those of length 0 stay as they are."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    divisors = np.where(lengths > 0, lengths, 1)
+    return (vectors / divisors).astype(np.float32)
 
 
 class _Nearest(NamedTuple):
@@ -291,13 +298,15 @@ class _Nearest(NamedTuple):
     def of(cls, cosines: Cosines, compared: Compared) -> "_Nearest":
         """Find the nearest of all training queries for each drawn test query."""
         n_train = len(compared.train)
-        top, top_rows = [], []
+        top = []
+        top_rows = []
+        every_train_row = np.arange(n_train)
         for rows in _blocks(compared.drawn, n_train):
             block = cosines(rows)
             if n_train > N_TOP:
                 nearest = np.argpartition(-block, N_TOP, axis=1)[:, :N_TOP]
             else:
-                nearest = np.tile(np.arange(n_train), (len(rows), 1))
+                nearest = np.tile(every_train_row, (len(rows), 1))
             values = np.take_along_axis(block, nearest, axis=1)
             order = np.argsort(-values, axis=1)
             top.append(np.take_along_axis(values, order, axis=1))
@@ -332,25 +341,30 @@ def _compare(compared: Compared, nearest: _Nearest) -> pd.DataFrame:
     """Return the distances by one encoder, without its name."""
     sets = compared.sets
     similarity = np.stack([nearest.similarity(rows) for rows in sets.values()])
-    drawn = _of_random_sets(compared, nearest)
-    table = []
-    for number, (name, rows) in enumerate(sets.items()):
-        is_far = compared.is_far[number]
-        for regime, is_asked in ((INTERPOLATION, ~is_far), (EXTRAPOLATION, is_far)):
-            if not is_asked.any():
-                continue
-            mean = similarity[number, is_asked].mean()
-            random_means = drawn[:, number, is_asked].mean(axis=1)
-            row = (name, regime, len(rows), is_asked.sum(), mean)
-            table.append(row + _described(random_means))
+    of_random = _of_random_sets(compared, nearest)
+    table = _rows_of_sets(compared, similarity, of_random)
     gaps = _gaps(similarity, compared.is_far)
     if len(gaps):
         n_train = min(map(len, sets.values()))
-        random_gaps = _gaps(drawn, compared.is_far)
-        row = (GAP, "", n_train, len(gaps), gaps.mean())
-        table.append(row + _described(random_gaps.mean(axis=-1)))
-    columns = ["set", "regime", "n_train", "n_test", "similarity"]
-    return pd.DataFrame(table, columns=[*columns, "random", "random_low", "random_high"])
+        random_gaps = _gaps(of_random, compared.is_far)
+        table.append((GAP, "", n_train, *_described(gaps, random_gaps)))
+    columns = [name for name in COLUMNS if name != "encoder"]
+    return pd.DataFrame(table, columns=columns)
+
+
+def _rows_of_sets(
+    compared: Compared, similarity: np.ndarray, of_random: np.ndarray
+) -> list[tuple[Any, ...]]:
+    """Return a row for each regime that a set is of: COLUMNS without the encoder."""
+    table = []
+    for number, (name, rows) in enumerate(compared.sets.items()):
+        is_far = compared.is_far[number]
+        for regime, is_asked in ((INTERPOLATION, ~is_far), (EXTRAPOLATION, is_far)):
+            if is_asked.any():
+                of_set = similarity[number, is_asked]
+                of_random_set = of_random[:, number, is_asked]
+                table.append((name, regime, len(rows), *_described(of_set, of_random_set)))
+    return table
 
 
 def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
@@ -366,10 +380,19 @@ def _of_random_sets(compared: Compared, nearest: _Nearest) -> np.ndarray:
     return np.stack(draws)
 
 
-def _described(means: np.ndarray) -> tuple[float, float, float]:
-    """Return the mean of what random sets have, and the middle 95 % of it."""
+def _described(values: np.ndarray, of_random: np.ndarray) -> tuple[int, float, float, float, float]:
+    """Return how many test queries there are, their mean, and what random sets have.
+
+    Parameters
+    ----------
+    values : float32[test queries]
+    of_random : float32[draws, test queries]
+        Their mean and the middle 95 % of their means are told.
+    """
+    means = of_random.mean(axis=-1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return float(means.mean()), float(low), float(high)
+    random_mean = float(means.mean())
+    return len(values), values.mean(), random_mean, float(low), float(high)
 
 
 def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
@@ -385,9 +408,9 @@ def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
     has_both = (n_far > 0) & (n_near > 0)
     similarity = similarity[..., has_both]
     is_far = is_far[:, has_both]
-    near = (similarity * ~is_far).sum(axis=-2) / n_near[has_both]
-    far = (similarity * is_far).sum(axis=-2) / n_far[has_both]
-    return near - far
+    near_sums = (similarity * ~is_far).sum(axis=-2)
+    far_sums = (similarity * is_far).sum(axis=-2)
+    return near_sums / n_near[has_both] - far_sums / n_far[has_both]
 
 
 def printed(table: pd.DataFrame) -> str:

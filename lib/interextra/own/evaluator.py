@@ -63,36 +63,47 @@ class RegimeEvaluator(SentenceEvaluator):
         if not isinstance(split, SplitFolder):
             split = SplitFolder.open(Path(split), attribute)
         _refuse_unknown(split, part, queries)
-        is_gate = split.queries["query_id"].isin(split.gate_ids)
-        asked = split.queries[is_gate if queries == "gate" else ~is_gate]
-        self.queries = asked[asked["query_id"].isin(split.qrels["query_id"])]
-        self.qrels = split.qrels[split.qrels["query_id"].isin(self.queries["query_id"])]
+        self.queries = _judged_queries(split, queries)
         if self.queries.empty:
             raise InputError(f"RegimeEvaluator: the split has no judged {queries} queries")
+        is_of_query = split.qrels["query_id"].isin(self.queries["query_id"])
+        self.qrels = split.qrels[is_of_query]
         self.regime = _regimes(split, part, self.queries["query_id"])
         rows = _passage_rows(split, self.qrels, n_passages)
         self.passages = split.passages.texts(rows)
         self.doc_ids = split.passages.doc_ids.take(rows).to_pylist()
         self.batch_size = batch_size
-        names = [f"{regime}_{MEASURE}" for regime in REGIMES if regime in set(self.regime)]
-        self.primary_metric = names[0]
+        first = next(regime for regime in REGIMES if regime in set(self.regime))
+        self.primary_metric = _metric(first)
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return nDCG@10 of each regime, and put it into the model's card."""
-        encoding: dict[str, Any] = {"batch_size": self.batch_size, "show_progress_bar": False}
-        query_vectors = model.encode_query(self.queries["text"].tolist(), **encoding)
-        passage_vectors = model.encode_document(self.passages, **encoding)
-        scores = np.asarray(model.similarity(query_vectors, passage_vectors))
-        rows = np.argsort(-scores, axis=1, kind="stable")[:, :DEPTH]
-        best = np.take_along_axis(scores, rows, axis=1)
-        run = RunFile.from_arrays(self.queries["query_id"].tolist(), self.doc_ids, rows, best)
+        run = self._search(model)
         values = per_query(run, self.qrels, [MEASURE])[MEASURE]
         means = values.groupby(self.regime).mean()
-        metrics = {f"{regime}_{MEASURE}": float(mean) for regime, mean in means.items()}
+        metrics = {_metric(regime): float(mean) for regime, mean in means.items()}
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
+
+    def _search(self, model: Any) -> RunFile:
+        """Return the first DEPTH passages of each query."""
+        encoding = {"batch_size": self.batch_size, "show_progress_bar": False}
+        texts = self.queries["text"].tolist()
+        query_vectors = model.encode_query(texts, **encoding)
+        passage_vectors = model.encode_document(self.passages, **encoding)
+        scores = np.asarray(model.similarity(query_vectors, passage_vectors))
+        order = np.argsort(-scores, axis=1, kind="stable")
+        rows = order[:, :DEPTH]
+        best_scores = np.take_along_axis(scores, rows, axis=1)
+        query_ids = self.queries["query_id"].tolist()
+        return RunFile.from_arrays(query_ids, self.doc_ids, rows, best_scores)
+
+
+def _metric(regime: str) -> str:
+    """Return the name of the value of a regime in a log."""
+    return f"{regime}_{MEASURE}"
 
 
 def _refuse_unknown(split: SplitFolder, part: str, queries: str) -> None:
@@ -107,6 +118,15 @@ def _refuse_unknown(split: SplitFolder, part: str, queries: str) -> None:
         raise InputError(f"RegimeEvaluator: queries {queries!r}; give gate or test")
 
 
+def _judged_queries(split: SplitFolder, queries: str) -> pd.DataFrame:
+    """Return the judged queries of the gate, or those to test."""
+    query_ids = split.queries["query_id"]
+    is_judged = query_ids.isin(split.qrels["query_id"])
+    is_gate = query_ids.isin(split.gate_ids)
+    is_asked = is_gate if queries == "gate" else ~is_gate
+    return split.queries[is_asked & is_judged]
+
+
 def _regimes(split: SplitFolder, part: str, query_ids: pd.Series) -> pd.Series:
     """Return the regime of each query for a model that trains on a set; index query_id."""
     before, _, left_out = part.partition("-")
@@ -119,10 +139,13 @@ def _regimes(split: SplitFolder, part: str, query_ids: pd.Series) -> pd.Series:
 
 def _passage_rows(split: SplitFolder, qrels: pd.DataFrame, n_passages: int) -> np.ndarray:
     """Return the sorted rows of the judged passages, and of random others up to a number."""
-    judged = np.asarray(split.passages.rows(qrels["doc_id"].unique().tolist()))
+    doc_ids = qrels["doc_id"].unique().tolist()
+    judged = np.asarray(split.passages.rows(doc_ids))
     judged = judged[judged >= 0]
-    others = np.setdiff1d(np.arange(len(split.passages)), judged)
-    n_others = min(len(others), max(0, n_passages - len(judged)))
+    every_row = np.arange(len(split.passages))
+    others = np.setdiff1d(every_row, judged)
+    n_missing = max(0, n_passages - len(judged))
+    n_others = min(len(others), n_missing)
     generator = np.random.default_rng(split.split.seed)
     drawn = generator.choice(others, n_others, replace=False)
     return np.sort(np.concatenate([judged, drawn]))

@@ -71,23 +71,33 @@ def fitted(recipe: Trained, pool: Queries, **given: Any) -> tuple[Trained, Lengt
         rate = recipe.learning_rate * WIDTH / module.config.hidden_size
         values["learning_rate"] = _rounded(rate)
     recipe = changed(recipe, **values | given)
-    shares = [(n_tokens > getattr(recipe, name)).mean() for name, n_tokens in counts.items()]
-    return recipe, Lengths(*map(float, shares))
+    lengths = Lengths(
+        queries_cut=float((counts["query_length"] > recipe.query_length).mean()),
+        passages_cut=float((counts["passage_length"] > recipe.passage_length).mean()),
+    )
+    return recipe, lengths
 
 
 def _counted_tokens(module: Any, pool: Queries) -> dict[str, np.ndarray]:
     """Return the tokens of sampled queries and passages, by the length in a recipe."""
     passages = pool.source.open().passages
     generator = np.random.default_rng(0)
-    rows = generator.choice(len(passages), min(N_SAMPLED, len(passages)), replace=False)
+    n_passages = min(N_SAMPLED, len(passages))
+    rows = generator.choice(len(passages), n_passages, replace=False)
     queries = pool.frame()["text"]
-    queries = queries.sample(min(N_SAMPLED, len(queries)), random_state=0)
-    texts = {"query_length": queries.tolist(), "passage_length": passages.texts(np.sort(rows))}
-    counts = {}
-    for name, of_kind in texts.items():
-        token_ids = module.tokenizer(of_kind)["input_ids"]
-        counts[name] = np.array([len(ids) for ids in token_ids])
-    return counts
+    n_queries = min(N_SAMPLED, len(queries))
+    query_sample = queries.sample(n_queries, random_state=0).tolist()
+    passage_sample = passages.texts(np.sort(rows))
+    return {
+        "query_length": _token_counts(module, query_sample),
+        "passage_length": _token_counts(module, passage_sample),
+    }
+
+
+def _token_counts(module: Any, texts: list[str]) -> np.ndarray:
+    """Return the number of tokens of each text, int[n]."""
+    token_ids = module.tokenizer(texts)["input_ids"]
+    return np.array([len(ids) for ids in token_ids])
 
 
 def _most_tokens(module: Any) -> int:
@@ -98,7 +108,8 @@ def _most_tokens(module: Any) -> int:
 
 def _holding_most(n_tokens: np.ndarray, limit: int) -> int:
     """Return a length that holds COVERED of the texts, or as much as the model reads."""
-    length = np.ceil(np.quantile(n_tokens, COVERED) / MULTIPLE) * MULTIPLE
+    covering = np.quantile(n_tokens, COVERED)
+    length = np.ceil(covering / MULTIPLE) * MULTIPLE
     return int(min(length, limit))
 
 
@@ -129,36 +140,49 @@ class Trial(Cell):
         pool = self.split.pool
         weights = folder / "weights"
         query_ids = self._training_ids(store)
-        log = fit(self.recipe, pool.source.open(), query_ids, pool.split, 0, weights)
+        collection = pool.source.open()
+        log = fit(self.recipe, collection, query_ids, pool.split, 0, weights)
         queries, qrels = self._gate_queries(store)
         rows = self._candidates(queries["query_id"], qrels, store)
         run = self._ranked(load_model(weights), queries, rows)
         shutil.rmtree(weights)
         mean = per_query(run, qrels, [MEASURE])[MEASURE].mean()
-        found = {MEASURE: float(mean), "n_queries": len(queries), "n_passages": len(rows)}
-        write_json(folder / TRIAL, found | {"steps": log["steps"], "loss": log["loss"]})
+        found = {
+            MEASURE: float(mean),
+            "n_queries": len(queries),
+            "n_passages": len(rows),
+            "steps": log["steps"],
+            "loss": log["loss"],
+        }
+        write_json(folder / TRIAL, found)
 
     def _training_ids(self, store: Store) -> list[str]:
         """Draw queries of all training sets."""
         sets = self.split.sets(store)
         names = splitting.sets_of(self.split)
-        every_id = sorted(set().union(*(sets[name] for name in names)))
-        n_train = min(self.n_train, len(every_id))
-        return np.random.default_rng(0).choice(every_id, n_train, replace=False).tolist()
+        query_ids: set[str] = set()
+        for name in names:
+            query_ids.update(sets[name])
+        n_train = min(self.n_train, len(query_ids))
+        generator = np.random.default_rng(0)
+        return generator.choice(sorted(query_ids), n_train, replace=False).tolist()
 
     def _gate_queries(self, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Draw queries of the gate; return them and their judgements."""
         test = splitting.read_test_set(self.split, store, self.gate)
-        drawn = np.random.default_rng(0).permutation(test.gate_ids)[: self.n_queries]
-        queries = test.queries[test.queries["query_id"].isin(drawn)]
-        return queries, test.qrels[test.qrels["query_id"].isin(drawn)]
+        shuffled = np.random.default_rng(0).permutation(test.gate_ids)
+        drawn = shuffled[: self.n_queries]
+        is_drawn = test.queries["query_id"].isin(drawn)
+        is_of_drawn = test.qrels["query_id"].isin(drawn)
+        return test.queries[is_drawn], test.qrels[is_of_drawn]
 
     def _candidates(self, query_ids: pd.Series, qrels: pd.DataFrame, store: Store) -> np.ndarray:
         """Return the rows of BM25's first passages of all queries, and of their answers."""
-        rankings = [self.candidates.read(store, part).frame() for part in self.candidates.queries]
-        ranking = pd.concat(rankings)
-        is_candidate = ranking["query_id"].isin(query_ids) & (ranking["rank"] <= self.depth)
-        candidates = ranking.loc[is_candidate, "doc_id"]
+        runs = [self.candidates.read(store, part) for part in self.candidates.queries]
+        ranking = pd.concat([run.frame() for run in runs])
+        is_of_query = ranking["query_id"].isin(query_ids)
+        is_first = ranking["rank"] <= self.depth
+        candidates = ranking.loc[is_of_query & is_first, "doc_id"]
         answers = qrels.loc[qrels["relevance"] >= 1, "doc_id"]
         passages = self.split.pool.source.open().passages
         rows = np.unique(passages.rows([*candidates, *answers]))
@@ -168,8 +192,11 @@ class Trial(Cell):
         """Return the first passages of each query among the candidates of all queries."""
         passages = self.split.pool.source.open().passages
         score = model.open_queries(queries["text"].tolist())
-        scores = score(model.encode_block(passages.texts(rows)))(slice(None))
-        best = scores.topk(min(N_RANKED, len(rows)), dim=1)
+        candidates = model.encode_block(passages.texts(rows))
+        every_query = slice(None)
+        scores = score(candidates)(every_query)
+        n_ranked = min(N_RANKED, len(rows))
+        best = scores.topk(n_ranked, dim=1)
         best_rows = rows[best.indices.cpu().numpy()]
         best_scores = best.values.float().cpu().numpy()
         query_ids = queries["query_id"].tolist()
@@ -283,8 +310,11 @@ class OwnTraining:
         searches = (self.n_trainings + 1) * n_passages * recipe.passage_length
         budget = SHARE * (trainings + searches) / len(RATES)
         n_affordable = budget / 2 / recipe.passage_length
-        n_queries = min(N_GATE, self.n_gate(), int(n_affordable / (DEPTHS[0] + 1)))
-        depth = min(int(n_affordable / max(n_queries, 1)) - 1, DEPTHS[1])  # and the answer
+        least_depth, most_depth = DEPTHS
+        most_queries = int(n_affordable / (least_depth + 1))  # and the answer
+        n_queries = min(N_GATE, self.n_gate(), most_queries)
+        n_each = int(n_affordable / max(n_queries, 1))
+        depth = min(n_each - 1, most_depth)
         n_ranked = min(n_queries * (depth + 1), n_passages)
         left = budget - n_ranked * recipe.passage_length
         return n_queries, depth, min(int(left / learnt), steps)
@@ -292,9 +322,11 @@ class OwnTraining:
     def n_gate(self) -> int:
         """Return the queries of the gate."""
         if self.gate:
-            return Queries(source=self.split.pool.source, split=self.gate).size()
+            gate = Queries(source=self.split.pool.source, split=self.gate)
+            return gate.size()
         searched = splitting.searched_queries(self.split, self.gate)
-        return round(splitting.GATE_SHARE * sum(part.size() for part in searched))
+        n_searched = sum(part.size() for part in searched)
+        return round(splitting.GATE_SHARE * n_searched)
 
     def is_chosen(self) -> bool:
         """Whether the rate is given, or all short trainings are done."""
@@ -314,7 +346,8 @@ class OwnTraining:
 
     def __call__(self, folder: Path, seed: int) -> Run:
         """Return the run of the model of a training set, which the folder names."""
-        return probe.trainer(self.chosen(), self.split, self.gate)(folder, seed)
+        train = probe.trainer(self.chosen(), self.split, self.gate)
+        return train(folder, seed)
 
     def planned_runs(self) -> list[Run]:
         """Return the runs of all trainings, with the recipe's rate until another is chosen."""
@@ -328,16 +361,20 @@ class OwnTraining:
 
         The short trainings go with the model as given, and the trainings follow.
         """
-        first = [self.given, *self.trials]
         trained = self.planned_runs()
-        for cells in [first, trained] if self.trials else [[*trained, self.given]]:
+        if not self.trials:
+            stages = [[*trained, self.given]]
+        else:
+            stages = [[self.given, *self.trials], trained]
+        for cells in stages:
             if cell in cells:
                 return list(cells)
         return []
 
     def missing(self) -> list[Cell]:
         """Return what is to be computed, with the rate of the recipe until another is chosen."""
-        return self.store.missing([self.given, *self.trials, *self.planned_runs()])
+        cells = [self.given, *self.trials, *self.planned_runs()]
+        return self.store.missing(cells)
 
     def sentence(self) -> str:
         """Say how the models are fine-tuned, and why."""
@@ -367,18 +404,20 @@ class OwnTraining:
             return f"the best of {', '.join(rates)} after {steps:,} steps"
         found = self._found()
         pairs = zip(rates, found, strict=True)
-        each = [f"{mean[MEASURE]:.3f} with {rate}" for rate, mean in pairs]
+        means = ", ".join(f"{trial[MEASURE]:.3f} with {rate}" for rate, trial in pairs)
         n_queries = found[0]["n_queries"]
+        best = self.chosen().learning_rate
         return (
-            f"{self.chosen().learning_rate:g} (the best of three on {n_queries:,} queries of the "
-            f"lead after {steps:,} steps: {MEASURE} {', '.join(each)})"
+            f"{best:g} (the best of three on {n_queries:,} queries of the "
+            f"lead after {steps:,} steps: {MEASURE} {means})"
         )
 
     def _how_long(self) -> str:
         """Say how many texts are longer, in brackets; nothing where the lengths were given."""
         if not self.lengths:
             return ""
-        queries, passages = (100 * share for share in self.lengths)
+        queries = 100 * self.lengths.queries_cut
+        passages = 100 * self.lengths.passages_cut
         return f" (in a sample {queries:.0f} % and {passages:.0f} % are longer)"
 
     def write(self, folder: Path) -> Path:
@@ -386,9 +425,8 @@ class OwnTraining:
         recipe = self.chosen()
         n_pairs = self.n_pairs()
         trials = []
-        if self.trials:
-            for trial, found in zip(self.trials, self._found(), strict=True):
-                trials.append({"learning_rate": trial.recipe.learning_rate} | found)
+        for trial, found in zip(self.trials, self._found(), strict=True):
+            trials.append({"learning_rate": trial.recipe.learning_rate} | found)
         described = {
             "recipe": recipe.model_dump(mode="json"),
             "training_pairs": n_pairs,

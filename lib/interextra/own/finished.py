@@ -4,7 +4,6 @@ Its lead over rivals is compared between the test queries near to its training q
 far from them, a difference in differences. Taught in notebooks/12_your_own_retriever.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,13 +28,13 @@ from interextra.own.finished_sentences import (
     LOSS,
     NEAR_HALF,
     Systems,
-    ends,
     limits,
     sentences,
     verdict,
 )
-from interextra.own.page import html_page, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of
 from interextra.own.run_files import read_run
+from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects, shown
 from interextra.stats.formatting import with_interval, with_unit
@@ -110,13 +109,15 @@ def with_leads(values: pd.DataFrame, rivals: Sequence[str], weight: float = 1) -
     {'A': 0.75, 'B': 0.5, 'A minus B': 0.25}
     """
     by = ["system", "measure", "query_id"]
-    means = values.groupby(by, sort=False, as_index=False)["value"].mean()
+    groups = values.groupby(by, sort=False, as_index=False)
+    means = groups["value"].mean()
     parts = [means]
     for rival in rivals:
         is_rival = means["system"] == rival
         of_rival = means[is_rival].drop(columns="system")
         others = means[~is_rival]
-        leads = others.merge(of_rival, on=["measure", "query_id"], suffixes=("", "_rival"))
+        shared = ["measure", "query_id"]
+        leads = others.merge(of_rival, on=shared, suffixes=("", "_rival"))
         leads["system"] += f" minus {rival}"
         leads["value"] -= weight * leads["value_rival"]
         parts.append(leads.drop(columns="value_rival"))
@@ -163,7 +164,8 @@ def near_and_far(means: Effects, loss: float, pair: tuple[bool, bool] = FAR_MINU
 def _own_near(table: pd.DataFrame) -> pd.Series:
     """Return what the system itself has on near queries: of its lead, the loss is a share of it."""
     near = table.set_index(["system", "measure"])["near"]
-    system = table["system"].str.split(" minus ").str[0]
+    names = table["system"].str.split(" minus ")
+    system = names.str[0]
     own_key = pd.MultiIndex.from_arrays([system, table["measure"]])
     return near.reindex(own_key)
 
@@ -225,14 +227,10 @@ def finished(
     _refuse_few(queries)
     bootstrap = {"seed": seed, "n_boot": n_boot}
     tidy = _tidy(values, queries, measure)
-    is_compared = tidy["queries"] != COPIES
     groups = _means(tidy, systems, bootstrap)
-    differences = _differences(tidy[is_compared], systems, bootstrap)
-    rows = differences.itertuples()
-    differences["verdict"] = [verdict(row, margin) for row in rows]
+    differences = _judged_differences(tidy, systems, bootstrap, margin)
     told = sentences(differences, groups, queries, systems, encoder)
-    for name, run in every_run.items():
-        told += _without_hits(run, values.index, name)
+    told += _without_hits(every_run, values.index)
     by_system = values.add_prefix(f"{measure} ")
     return Finished(
         groups=groups,
@@ -281,7 +279,8 @@ def _values(test: Side, runs: Mapping[str, RunFile], measure: str) -> pd.DataFra
     qrels = test.qrels[is_asked]
     columns = {}
     for name, run in runs.items():
-        columns[name] = per_query(run, qrels, [measure])[measure]
+        measured = per_query(run, qrels, [measure])
+        columns[name] = measured[measure]
     values = pd.DataFrame(columns).rename_axis("query_id")
     blank = [name for name in values if not values[name].any()]
     if blank:
@@ -303,18 +302,20 @@ def _bm25(test: Side, measure: str) -> pd.Series:
     return values
 
 
-def _without_hits(run: RunFile, judged: pd.Index, name: str) -> list[str]:
-    """Return the sentence that a run has no hit for some of the judged queries, or none."""
-    n_hits = np.diff(run.offsets)
-    with_hits = pd.Index(run.query_ids)[n_hits > 0]
-    missing = judged.difference(with_hits).tolist()
-    if not missing:
-        return []
-    n_missing = len(missing)
-    return [
-        f"{name}: {n_missing} of {len(judged)} test queries without a hit "
-        f"({offenders(missing)}): counted as rankings without a passage."
-    ]
+def _without_hits(runs: Mapping[str, RunFile], judged: pd.Index) -> list[str]:
+    """Return a sentence for each run that has no hit for some of the judged queries."""
+    told = []
+    for name, run in runs.items():
+        n_hits = np.diff(run.offsets)
+        with_hits = pd.Index(run.query_ids)[n_hits > 0]
+        missing = judged.difference(with_hits).tolist()
+        if missing:
+            counted = f"{len(missing)} of {len(judged)} test queries"
+            told.append(
+                f"{name}: {counted} without a hit "
+                f"({offenders(missing)}): counted as rankings without a passage."
+            )
+    return told
 
 
 def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float) -> pd.DataFrame:
@@ -327,21 +328,27 @@ def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float)
         query), train_query (the nearest one), cosine.
     """
     pairs = near_pairs(train["text"], test["text"], near)
-    exact_pairs = pairs[pairs[["words", "order"]].eq(1).any(axis=1)]
+    is_exact = pairs[["words", "order"]].eq(1).any(axis=1)
+    exact_copies = pairs.loc[is_exact, "test"]
     train_texts = train["text"].tolist()
     test_texts = test["text"].tolist()
     cosines, nearest = nearest_of(encoder, train_texts, test_texts)
     table = test[["query_id", "text"]].rename(columns={"text": "query"})
     table = table.reset_index(drop=True)
     is_copy = table.index.isin(pairs["test"])
-    rank = pd.Series(cosines)[~is_copy].rank(method="first")
-    is_near = rank > len(rank) / 2
-    table["queries"] = is_near.map({True: NEAR_HALF, False: FAR_HALF})
+    table["queries"] = _halves(cosines, is_copy)
     table.loc[is_copy, "queries"] = COPIES
-    table["is_exact"] = table.index.isin(exact_pairs["test"])
+    table["is_exact"] = table.index.isin(exact_copies)
     table["train_query"] = [train_texts[row] for row in nearest]
     table["cosine"] = cosines
     return table
+
+
+def _halves(cosines: np.ndarray, is_copy: np.ndarray) -> pd.Series:
+    """Return whether queries that are no copies are in the near or the far half, by row."""
+    rank = pd.Series(cosines)[~is_copy].rank(method="first")
+    is_near = rank > len(rank) / 2
+    return is_near.map({True: NEAR_HALF, False: FAR_HALF})
 
 
 def _refuse_few(queries: pd.DataFrame) -> None:
@@ -367,7 +374,9 @@ def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.D
     """Return the mean of each system, and of its leads, on each of GROUPS."""
     parts = []
     for group in GROUPS:
-        of_group = values[(values["queries"] == group) | (group == ALL)]
+        of_group = values
+        if group != ALL:
+            of_group = values[values["queries"] == group]
         if len(of_group):
             leads = with_leads(of_group, systems.rivals).set_index("system")
             in_order = leads.loc[systems.with_leads].reset_index()
@@ -377,6 +386,17 @@ def _means(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.D
     return pd.DataFrame(means)[[*labels, "mean", "low", "high", "n_queries"]]
 
 
+def _judged_differences(
+    values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap, margin: float
+) -> pd.DataFrame:
+    """Return the DIFFERENCES between both halves of each lead, and the verdict on it."""
+    is_compared = values["queries"] != COPIES
+    differences = _differences(values[is_compared], systems, bootstrap)
+    rows = differences.itertuples()
+    differences["verdict"] = [verdict(row, margin) for row in rows]
+    return differences
+
+
 def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -> pd.DataFrame:
     """Return the DIFFERENCES between both halves of each lead, of values on these halves."""
     plain = _near_minus_far(values, systems.rivals, 1, bootstrap)
@@ -384,17 +404,34 @@ def _differences(values: pd.DataFrame, systems: Systems, bootstrap: Bootstrap) -
     names = labels["system"] + " minus " + labels["rival"]
     leads = plain.loc[names]
     leads["p_value"] = [_p_value(draws) for draws in leads.drawn()]
-    leads["lowest"] = leads["low"]
-    leads["highest"] = leads["high"]
-    for weight in SENSITIVITIES:
-        weighted = _near_minus_far(values, systems.rivals, weight, bootstrap).loc[names]
-        leads["lowest"] = np.minimum(leads["lowest"], weighted["low"])
-        leads["highest"] = np.maximum(leads["highest"], weighted["high"])
+    lowest, highest = _widest(leads, values, systems.rivals, bootstrap)
+    leads["lowest"] = lowest
+    leads["highest"] = highest
     labels["rival_difference"] = labels["rival"].map(plain["difference"])
     labels["own_near"] = labels["system"].map(plain["near"])
     labels["is_control"] = labels["rival"] == systems.control
     table = pd.DataFrame(leads).reset_index(drop=True)
     return labels.join(table)[list(DIFFERENCES)]
+
+
+def _widest(
+    leads: Effects,
+    values: pd.DataFrame,
+    rivals: Sequence[str],
+    bootstrap: Bootstrap,
+) -> tuple[pd.Series, pd.Series]:
+    """Return the lowest low and the highest high of leads, however difficulty acts.
+
+    It acts on the system as on the rival, or by one of SENSITIVITIES as much.
+    """
+    lowest = leads["low"]
+    highest = leads["high"]
+    for weight in SENSITIVITIES:
+        every_lead = _near_minus_far(values, rivals, weight, bootstrap)
+        weighted = every_lead.loc[leads.index]
+        lowest = np.minimum(lowest, weighted["low"])
+        highest = np.maximum(highest, weighted["high"])
+    return lowest, highest
 
 
 def _near_minus_far(
@@ -454,7 +491,7 @@ def page(found: Finished) -> str:
     """Return what was found as one HTML page."""
     body = [
         f"<h1>{TITLE}</h1>",
-        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        *paragraphs(found.sentences),
         _picture(found.differences),
         shown(_leads_in_words(found.differences)).to_html(),
         f"<p>{LEGEND}</p>",
@@ -480,13 +517,15 @@ def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
 def _groups_in_words(groups: pd.DataFrame) -> pd.DataFrame:
     """Return the table of means for the page: a row a system or lead, a column a group."""
     numbers = groups[["mean", "low", "high"]].map("{:.3f}".format)
-    mean = numbers["mean"] + " [" + numbers["low"] + ", " + numbers["high"] + "]"
+    interval = numbers["low"] + ", " + numbers["high"]
+    mean = numbers["mean"] + " [" + interval + "]"
     n_queries = groups["n_queries"].map("{:,}".format)
     table = groups[["system"]].assign(mean=mean)
     table["group"] = groups["queries"] + " (" + n_queries + ")"
     by_group = table.pivot(index="system", columns="group", values="mean")
-    in_order = by_group.loc[table["system"].unique(), table["group"].unique()]
-    return in_order.reset_index()
+    systems = table["system"].unique()
+    columns = table["group"].unique()
+    return by_group.loc[systems, columns].reset_index()
 
 
 def _picture(differences: pd.DataFrame) -> str:
@@ -494,6 +533,7 @@ def _picture(differences: pd.DataFrame) -> str:
     figures.style()
     lead = differences["system"] + " minus " + differences["rival"]
     points = 100 * differences[["difference", "low", "high"]]
+    points["lead"] = lead
     label = "lead on near minus far queries, points"
-    figure = figures.forest(points.assign(lead=lead), "lead", "difference", label)
+    figure = figures.forest(points, "lead", "difference", label)
     return svg_of(figure)

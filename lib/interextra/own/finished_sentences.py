@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.own import regimes
+from interextra.own.sentences import ends
 
 ALL, NEAR_HALF, FAR_HALF = regimes.GROUPS
 COPIES = "exact and near-duplicates"
@@ -96,8 +97,9 @@ def _answer(row: Any) -> str:
     lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
     points = _points(row.difference, row.low, row.high)
     if row.verdict in MEANINGS:
+        lead = _capital(lead)
         meaning = MEANINGS[row.verdict]
-        return f"{_capital(lead)} is {row.verdict}: {points}: {meaning}."
+        return f"{lead} is {row.verdict}: {points}: {meaning}."
     if row.verdict == NO_DIFFERENCE:
         low, high = _judged_ends(row)
         bound = _times_100(max(-low, high))
@@ -106,10 +108,18 @@ def _answer(row: Any) -> str:
         detects = f"{_times_100(row.detects)} points would be found with 80 % power"
         return f"Undecided: {lead} is not shown to differ, near minus far {points}; {detects}."
     side = LARGER if row.difference > 0 else SMALLER
-    rival = f"{row.rival} itself: {100 * row.rival_difference:+.1f} points near minus far"
-    interval = ends(row.lowest, row.highest)
     return (
         f"Undecided: {lead} is {side}, {points}, if difficulty acts on both alike. "
+        f"{_if_difficulty_differs(row)}"
+    )
+
+
+def _if_difficulty_differs(row: Any) -> str:
+    """Return the sentence of the interval where difficulty acts otherwise on the system."""
+    rival_points = f"{100 * row.rival_difference:+.1f} points"
+    rival = f"{row.rival} itself: {rival_points} near minus far"
+    interval = ends(row.lowest, row.highest)
+    return (
         f"If it acts on {row.system} half to twice as much, the interval is {interval} ({rival})."
     )
 
@@ -131,24 +141,13 @@ def _judged_ends(row: Any) -> tuple[float, float]:
     return row.lowest, row.highest
 
 
-def ends(low: float, high: float) -> str:
-    """Return the ends of an interval, in points.
-
-    Examples
-    --------
-    >>> ends(-0.25, 0.5)
-    '-25.0 to +50.0'
-    """
-    first, last = 100 * low, 100 * high
-    return f"{first:+.1f} to {last:+.1f}"
-
-
 def _points(value: float, low: float, high: float) -> str:
     """Return a difference with its interval, in points."""
     interval = f"95 % CI {ends(low, high)}"
     if np.isnan(low):
         interval = "no interval"
-    return f"{100 * value:+.1f} points ({interval})"
+    points = 100 * value
+    return f"{points:+.1f} points ({interval})"
 
 
 def _of_copies(queries: pd.DataFrame, groups: pd.DataFrame, systems: Systems) -> str:
@@ -174,10 +173,11 @@ def _of_distance(queries: pd.DataFrame, encoder: str) -> str:
     by_group = queries.groupby("queries")["cosine"].agg(["mean", "size"])
     near = by_group.loc[NEAR_HALF]
     far = by_group.loc[FAR_HALF]
+    n_near = f"{near['size']:,.0f}"
+    n_far = f"{far['size']:,.0f}"
     return (
-        f"Near are {near['size']:,.0f} queries with a mean cosine of {near['mean']:.2f} to the "
-        f"nearest training query by {encoder}, "
-        f"far {far['size']:,.0f} with {far['mean']:.2f}."
+        f"Near are {n_near} queries with a mean cosine of {near['mean']:.2f} to the "
+        f"nearest training query by {encoder}, far {n_far} with {far['mean']:.2f}."
     )
 
 

@@ -57,7 +57,8 @@ class Judged(NamedTuple):
         queries = queries.reset_index(drop=True)
         if not positive:
             return cls(what, queries, _judgements(qrels, queries["query_id"], what))
-        pairs = table[["query_id", *own_columns]].rename(columns={positive: "doc_id"})
+        pairs = table[["query_id", *own_columns]]
+        pairs = pairs.rename(columns={positive: "doc_id"})
         judged = _judgements(pairs.drop_duplicates(), queries["query_id"], what)
         return cls(what, queries, judged, is_by_text=positive != "doc_id")
 
@@ -81,9 +82,8 @@ def _refuse_missing(table: pd.DataFrame, names: list[str], what: str) -> None:
     """Refuse a table that lacks a column."""
     missing = [name for name in names if name not in table]
     if missing:
-        raise InputError(
-            f"{what}: no column {offenders(missing)}; it has {offenders(table.columns, 12)}"
-        )
+        there = offenders(table.columns, 12)
+        raise InputError(f"{what}: no column {offenders(missing)}; it has {there}")
 
 
 def _positive(table: pd.DataFrame) -> str:
@@ -137,7 +137,8 @@ def _judgements(frame: pd.DataFrame | None, query_ids: pd.Series, what: str) -> 
     if frame is None:
         return None
     what = f"{what}, judgements"
-    table = _with_strings(_renamed(frame, what), ["query_id", "doc_id"], what)
+    table = _renamed(frame, what)
+    table = _with_strings(table, ["query_id", "doc_id"], what)
     if "relevance" not in table:
         table["relevance"] = 1
     relevance = pd.to_numeric(table["relevance"], errors="coerce")
@@ -146,7 +147,8 @@ def _judgements(frame: pd.DataFrame | None, query_ids: pd.Series, what: str) -> 
         wrong = table.loc[is_wrong, "relevance"]
         raise InputError(f"{what}: relevance {offenders(wrong)}; write whole numbers")
     table["relevance"] = relevance.astype(int)
-    table = table.loc[table["query_id"].isin(query_ids), QRELS_COLUMNS]
+    is_of_query = table["query_id"].isin(query_ids)
+    table = table.loc[is_of_query, QRELS_COLUMNS]
     if table.empty:
         raise InputError(f"{what}: of none of the queries; query_ids must be the same in both")
     refuse_repeated(table[["query_id", "doc_id"]], what)
@@ -177,13 +179,16 @@ def write_collection(folder: Path, passages: pd.DataFrame, splits: Mapping[str, 
         Queries of two splits with the same id, a split without judgements by doc_id.
     """
     qrels = _qrels_of(splits)
-    queries = pd.concat([judged.queries for judged in splits.values()], ignore_index=True)
+    tables = [judged.queries for judged in splits.values()]
+    queries = pd.concat(tables, ignore_index=True)
     attributes = queries.drop(columns=["query_id", "text"])
-    records = queries[["query_id", "text"]].assign(metadata=attributes.to_dict("records"))
+    records = queries[["query_id", "text"]]
+    records = records.assign(metadata=attributes.to_dict("records"))
     write_text(folder / "corpus.jsonl", _lines(passages))
     write_text(folder / "queries.jsonl", _lines(records))
     for name, table in qrels.items():
-        text = table[QRELS_COLUMNS].to_csv(sep="\t", index=False, header=BEIR_HEADER)
+        judgements = table[QRELS_COLUMNS]
+        text = judgements.to_csv(sep="\t", index=False, header=BEIR_HEADER)
         write_text(folder / "qrels" / f"{name}.tsv", text)
     return f"beir:{folder.resolve()}"
 

@@ -4,7 +4,6 @@ Each weight is (1 - α) times that of the model as given plus α times that of t
 in WiSE-FT (Wortsman et al., CVPR 2022) and LM-Cocktail (Xiao et al., Findings of ACL 2024).
 """
 
-import html
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from interextra.models.model import Model, load_model
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed
 from interextra.models.search.run import Run
-from interextra.own.page import html_page, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of
 from interextra.own.probe import DEPTH
 from interextra.own.regimes import EXTRAPOLATION, INTERPOLATION
 from interextra.own.split_folder import SplitFolder
@@ -38,6 +37,8 @@ ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the model as given; 1: the fine-tuned
 UNEXPOSED = "unexposed"
 LABELS = ["negatives", "regime", "alpha", "measure"]
 ENDS = ["d_low", "d_high", "detects"]  # of a difference
+OF_MEANS = [*LABELS, "mean", "low", "high", "n_queries", "n_trainings"]
+OF_DIFFERENCES = [*LABELS, "difference", *ENDS, "over"]
 LEGEND = (
     "α = 0 is the model as given, α = 1 the fine-tuned one. Difference: to the fine-tuned model of "
     "the same training. Gate: the mean on the queries that choose α, which measure nothing else. "
@@ -95,33 +96,39 @@ def merge_weights(given: Path, fine_tuned: Path, alpha: float, out: Path) -> Non
             raise _different(given, fine_tuned, [name])
         before = load_file(given / name)
         after = load_file(fine_tuned / name)
-        unlike = [
-            weight
-            for weight in sorted(before.keys() | after.keys())
-            if weight not in before
-            or weight not in after
-            or before[weight].shape != after[weight].shape
-        ]
+        unlike = _unlike(before, after)
         if unlike:
             raise _different(given, fine_tuned, unlike)
-        merged = {weight: _between(before[weight], after[weight], alpha) for weight in after}
+        merged = {}
+        for weight, tensor in after.items():
+            merged[weight] = _between(before[weight], tensor, alpha)
         save_file(merged, out / name, metadata={"format": "pt"})
     if not names:
         raise InputError(f"{fine_tuned}: no safetensors weights, so that nothing can be merged")
+
+
+def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the names of the weights that one of both lacks, or has in another shape, sorted."""
+    missing = before.keys() ^ after.keys()
+    common = before.keys() & after.keys()
+    reshaped = {weight for weight in common if before[weight].shape != after[weight].shape}
+    return sorted(missing | reshaped)
 
 
 def _between(before: Any, after: Any, alpha: float) -> Any:
     """Return a tensor between two of the same shape; one of whole numbers is the second."""
     if not after.is_floating_point():
         return after
-    return before.float().lerp(after.float(), alpha).to(after.dtype)
+    merged = before.float().lerp(after.float(), alpha)
+    return merged.to(after.dtype)
 
 
 def _different(given: Path, fine_tuned: Path, names: Sequence[object]) -> InputError:
     """Return the error of models that cannot be merged."""
+    first = offenders(names)
     return InputError(
         f"merge: {given} and {fine_tuned} differ in {len(names)} weights, by name or shape "
-        f"({offenders(names)}): only models of one architecture have weights between them"
+        f"({first}): only models of one architecture have weights between them"
     )
 
 
@@ -207,15 +214,20 @@ def values_of_design(
     check(measures)
     values_of = {}
     for run in dict.fromkeys(planned["run"]):
-        values_of[run] = values_of_run(folder.read(run, store), folder, measures)
+        ranking = folder.read(run, store)
+        values_of[run] = values_of_run(ranking, folder, measures)
     parts = []
-    for (negatives, alpha), rows in planned.groupby(["negatives", "alpha"], sort=False):
+    for labels, rows in planned.groupby(["negatives", "alpha"], sort=False):
+        negatives, alpha = labels
         values = {}
         for row in rows.itertuples():
             values[row.set, str(row.seed)] = values_of[row.run]
-        joined = join_trainings(values, folder)
-        trained = joined["trained"] + f" {negatives} {alpha}" if alpha else ""
-        parts.append(joined.assign(negatives=negatives, alpha=alpha, trained=trained))
+        joined = join_trainings(values, folder).assign(negatives=negatives, alpha=alpha)
+        if alpha:
+            joined["trained"] += f" {negatives} {alpha}"
+        else:
+            joined["trained"] = ""
+        parts.append(joined)
     return pd.concat(parts, ignore_index=True)
 
 
@@ -237,25 +249,38 @@ def report(
     """
     measure = values["measure"].iloc[0]
     is_gate = values["query_id"].isin(gate_ids)
-    is_asked = (values["regime"] == INTERPOLATION) & (values["measure"] == measure)
-    gate = values[is_gate & is_asked]
-    n_gate = gate["query_id"].nunique()
-    by_alpha = gate.groupby(["negatives", "alpha"])["value"].mean()
-    best = by_alpha.groupby("negatives").idxmax()
+    choosing = _in_domain(values[is_gate], measure)
+    n_gate = choosing["query_id"].nunique()
+    gate_means = choosing.groupby(["negatives", "alpha"])["value"].mean()
+    best = gate_means.groupby("negatives").idxmax()
     if n_gate < LEAST_QUERIES:
         best = best.head(0)
-    bootstrap: dict[str, Any] = {"seed": seed, "n_boot": n_boot}
-    tested = values[~is_gate].assign(model=values["alpha"].astype(str))
-    tables = [_points(part, best, bootstrap) for _, part in tested.groupby("measure", sort=False)]
-    points = pd.concat(tables, ignore_index=True)
-    is_first = points["measure"] == measure
-    of_gate = by_alpha.reindex(_alphas(points)).to_numpy()
-    points["gate"] = np.where(is_first, of_gate, np.nan)
-    sentences = [
-        _sentence(of_negatives, margin, n_gate)
-        for _, of_negatives in points[is_first].groupby("negatives", sort=False)
-    ]
+    points = _points_of_measures(values[~is_gate], best, {"seed": seed, "n_boot": n_boot})
+    is_judged = points["measure"] == measure
+    of_gate = gate_means.reindex(_alphas(points)).to_numpy()
+    points["gate"] = np.where(is_judged, of_gate, np.nan)
+    sentences = []
+    for _, of_negatives in points[is_judged].groupby("negatives", sort=False):
+        sentences.append(_sentence(of_negatives, margin, n_gate))
     return Merge(points=points, sentences=sentences)
+
+
+def _in_domain(values: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the values of a measure in interpolation."""
+    is_interpolation = values["regime"] == INTERPOLATION
+    is_asked = values["measure"] == measure
+    return values[is_interpolation & is_asked]
+
+
+def _points_of_measures(
+    tested: pd.DataFrame, best: pd.Series, bootstrap: dict[str, Any]
+) -> pd.DataFrame:
+    """Return the points of all measures, each judged by itself; see `Merge.points`."""
+    tested = tested.assign(model=tested["alpha"].astype(str))
+    tables = []
+    for _, of_measure in tested.groupby("measure", sort=False):
+        tables.append(_points(of_measure, best, bootstrap))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _alphas(table: pd.DataFrame) -> pd.MultiIndex:
@@ -270,17 +295,12 @@ def _points(tested: pd.DataFrame, best: pd.Series, bootstrap: dict[str, Any]) ->
     differences have an interval that are judged: of the α that other queries chose.
     """
     means = effects(tested, ["model", *LABELS], **bootstrap)
-    means["low"], means["high"] = simultaneous(means["mean"], means.drawn())
-    differences = _differences(tested, bootstrap)
-    is_judged = _alphas(differences).isin(best)
-    judged = differences[is_judged]
-    if len(judged):
-        low, high = simultaneous(judged["mean"], judged.drawn())
-        ends = [low, high, detectable(low, high, judged.drawn().std(axis=1))]
-        differences.loc[is_judged, ENDS] = np.column_stack(ends)
-    added = pd.DataFrame(differences).rename(columns={"mean": "difference"})
-    points = pd.DataFrame(means)[[*LABELS, "mean", "low", "high", "n_queries", "n_trainings"]]
-    points = points.merge(added[[*LABELS, "difference", *ENDS, "over"]], how="left", on=LABELS)
+    low, high = simultaneous(means["mean"], means.drawn())
+    means["low"] = low
+    means["high"] = high
+    points = pd.DataFrame(means)[OF_MEANS]
+    differences = _differences(tested, best, bootstrap)
+    points = points.merge(differences, how="left", on=LABELS)
     points["chosen"] = _alphas(points).isin(best)
     order = ["negatives", "regime", "alpha"]
     return points.sort_values(order, key=_in_given_order, ignore_index=True)
@@ -294,23 +314,40 @@ def _in_given_order(column: pd.Series) -> pd.Series:
     return pd.Series(codes, column.index)
 
 
-def _differences(values: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
-    """Return the mean difference of each α to the fine-tuned model of the same training.
+def _differences(tested: pd.DataFrame, best: pd.Series, bootstrap: dict[str, Any]) -> pd.DataFrame:
+    """Return OF_DIFFERENCES: to the fine-tuned models, with intervals where α was chosen."""
+    pairs = _paired_differences(tested)
+    differences = effects(pairs, ["model", *LABELS], **bootstrap)
+    differences[ENDS] = np.nan
+    is_judged = _alphas(differences).isin(best)
+    if is_judged.any():
+        differences.loc[is_judged, ENDS] = _ends(differences[is_judged])
+    renamed = pd.DataFrame(differences).rename(columns={"mean": "difference"})
+    return renamed[OF_DIFFERENCES]
 
-    LABELS, mean, over, and ENDS, which are undefined yet.
-    """
+
+def _ends(judged: Effects) -> np.ndarray:
+    """Return the ENDS of differences that are judged together, float[rows, 3]."""
+    draws = judged.drawn()
+    low, high = simultaneous(judged["mean"], draws)
+    detects = detectable(low, high, draws.std(axis=1))
+    return np.column_stack([low, high, detects])
+
+
+def _paired_differences(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the difference of each value to that of the fine-tuned model, as `value`."""
     pair = ["negatives", "regime", "seed", "query_id", "measure"]
     if "left_out" in values:  # several models of a training measure a query
         pair.append("left_out")
     is_tuned = values["alpha"] == 1
     tuned = values.loc[is_tuned, [*pair, "value", "trained"]]
-    pairs = values[~is_tuned].merge(tuned, on=pair, suffixes=("", "_tuned"))
+    others = values[~is_tuned]
+    pairs = others.merge(tuned, on=pair, suffixes=("", "_tuned"))
     # at α = 0 only the fine-tuned side was trained
-    trained = pairs["trained"].where(pairs["trained"] != "", pairs["trained_tuned"])
-    pairs = pairs.assign(value=pairs["value"] - pairs["value_tuned"], trained=trained)
-    table = effects(pairs, ["model", *LABELS], **bootstrap)
-    table[ENDS] = np.nan
-    return table
+    is_trained = pairs["trained"] != ""
+    trained = pairs["trained"].where(is_trained, pairs["trained_tuned"])
+    differences = pairs["value"] - pairs["value_tuned"]
+    return pairs.assign(value=differences, trained=trained)
 
 
 def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
@@ -331,21 +368,23 @@ def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
     if alpha == 1:
         return f"No merge is chosen: {choice}, the fine-tuned weights."
     verdict = _verdict(points, chosen.loc[EXTRAPOLATION], margin)
-    changes = []
-    for regime in REGIMES:
-        row = chosen.loc[regime]
-        change = spelled(row["difference"], row["d_low"], row["d_high"], "points")
-        changes.append(f"{change} in {regime}")
+    changes = " and by ".join(_change(regime, chosen.loc[regime]) for regime in REGIMES)
     return (
         f"{verdict}: {choice}; on the test queries it changes {measure} of the fine-tuned model by "
-        f"{' and by '.join(changes)} (simultaneous 95 % CI)."
+        f"{changes} (simultaneous 95 % CI)."
     )
+
+
+def _change(regime: str, chosen: pd.Series) -> str:
+    """Return by how much the chosen α changes a regime."""
+    change = spelled(chosen["difference"], chosen["d_low"], chosen["d_high"], "points")
+    return f"{change} in {regime}"
 
 
 def _verdict(points: pd.DataFrame, chosen: pd.Series, margin: float) -> str:
     """Return what the chosen α does to extrapolation, of the row `chosen`."""
-    is_tuned = (points["alpha"] == 1) & (points["regime"] == EXTRAPOLATION)
-    reach = margin * points.loc[is_tuned, "mean"].item()
+    tuned = points[points["alpha"] == 1].set_index("regime")
+    reach = margin * tuned.at[EXTRAPOLATION, "mean"]
     low = chosen["d_low"]
     high = chosen["d_high"]
     if low > 0:
@@ -373,7 +412,7 @@ def page(found: Merge) -> str:
     over = drawn_over(found.points["over"])
     body = [
         "<h1>Weights between the given and the fine-tuned model</h1>",
-        *(f"<p>{html.escape(sentence)}</p>" for sentence in found.sentences),
+        *paragraphs(found.sentences),
         svg_of(picture(found.points)),
         shown(for_page(found.points)).to_html(),
         f"<p>{LEGEND.format(over=over)}</p>",
@@ -390,14 +429,16 @@ def for_page(points: pd.DataFrame) -> pd.DataFrame:
     without_interval = points["difference"].str.removesuffix(" [undefined]")
     points["difference"] = without_interval.mask(is_tuned, "–")
     shares = points["alpha"].map("{:g}".format)
-    points = points.assign(alpha=shares).rename(columns={"alpha": "α"})
-    return points.drop(columns=["n_queries", "n_trainings", "over", "chosen"])
+    points = points.assign(alpha=shares)
+    points = points.drop(columns=["n_queries", "n_trainings", "over", "chosen"])
+    return points.rename(columns={"alpha": "α"})
 
 
 def picture(points: pd.DataFrame) -> figures.Drawing:
     """Return the means of both regimes against α, a panel for each kind of negatives."""
     measure = points["measure"].iloc[0]
-    of_measure = points[points["measure"] == measure].rename(columns={"alpha": "α"})
+    of_measure = points[points["measure"] == measure]
+    of_measure = of_measure.rename(columns={"alpha": "α"})
     panel = "negatives" if of_measure["negatives"].nunique() > 1 else ""
     titles = "negatives: " + of_measure["negatives"]
     return figures.bands(

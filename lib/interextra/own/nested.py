@@ -57,9 +57,11 @@ class Nested(Split):
         nested = {}
         for number, name in enumerate(sets_of(self.of)):
             query_ids = sets_of_split[name]
-            order = np.random.default_rng([self.seed, number]).permutation(len(query_ids))
+            generator = np.random.default_rng([self.seed, number])
+            order = generator.permutation(len(query_ids))
+            shuffled = [query_ids[row] for row in order]
             for size in self.sizes:
-                nested[self.part(name, size)] = [query_ids[row] for row in order[:size]]
+                nested[self.part(name, size)] = shuffled[:size]
         write_json(folder / "sets.json", nested)
 
 

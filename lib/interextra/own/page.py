@@ -1,7 +1,8 @@
 """The HTML pages of reports: one file each, with its figures in it."""
 
+import html
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,18 +17,26 @@ STYLE = (
     ".answer{font-size:1.15em;font-weight:bold}.wide{overflow-x:auto}"
     "@media(max-width:40em){body{font-size:13px;padding:0 .6em}td,th{padding:.2em .5em .2em 0}}"
 )
+VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
 
 
 def html_page(title: str, body: Sequence[str]) -> str:
     """Return a page of some elements of HTML below each other."""
-    width = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f'<meta charset="utf-8">{width}<title>{title}</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8">{VIEWPORT}<title>{title}</title><style>{STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>"
 
 
+def paragraphs(sentences: Iterable[str]) -> list[str]:
+    """Return each sentence as an element of HTML."""
+    return [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
+
+
 def svg_of(figure: "Drawing") -> str:
-    """Return a figure as SVG, without the head of a file."""
+    """Return a figure as SVG, without the head of a file; the same figure has the same bytes."""
+    from matplotlib import rc_context
+
     picture = io.StringIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "interextra"}):
+        figure.savefig(picture, format="svg", metadata={"Date": None})
     svg = picture.getvalue()
     return svg[svg.index("<svg") :]

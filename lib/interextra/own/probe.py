@@ -110,22 +110,45 @@ def probe(
         before = before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
     _print_detectable(baseline, folder, measures[0])
     nearest = regimes.nearest_training_queries(folder)
+
+    def run_of(set_name: str, seed: int) -> RunFile:
+        """Train on a set, and search."""
+        model = train(split_path / set_name, seed)
+        return ranked(model, folder, first_stage, store, compute)
+
+    values = _values_of_trainings(run_of, folder, seeds, measures, run_folder)
+    report = regimes.report(
+        folder, values, baseline, nearest, margin, options["seed"], n_boot, before
+    )
+    return regimes.write(out, _with_sentence_of(train, report))
+
+
+def _values_of_trainings(
+    run_of: Callable[[str, int], RunFile],
+    folder: SplitFolder,
+    seeds: Sequence[int],
+    measures: Sequence[str],
+    run_folder: Path,
+) -> pd.DataFrame:
+    """Train on each set with each seed, write the runs, and return what they measure.
+
+    `run_of`: (set, seed) → the run.
+    """
     suffix = _run_suffix(folder)
     values = {}
     for set_name, seed in itertools.product(folder.sets, seeds):
-        model = train(split_path / set_name, seed)
-        if isinstance(model, Run):
-            model = _computed(model, folder, store, compute)
-        run = rank_with(model, folder, first_stage)
+        run = run_of(set_name, seed)
         path = run_folder / f"{set_name}.{seed}{suffix}"
         values[set_name, str(seed)] = _write_and_measure(run, path, folder, measures)
-    joined = join_trainings(values, folder)
-    report = regimes.report(
-        folder, joined, baseline, nearest, margin, options["seed"], n_boot, before
-    )
-    if hasattr(train, "sentence"):
-        report = report._replace(sentences=[*report.sentences, train.sentence()])
-    return regimes.write(out, report)
+    return join_trainings(values, folder)
+
+
+def _with_sentence_of(train: Any, report: regimes.Report) -> regimes.Report:
+    """Return the report with what a training says at the end, if it does."""
+    if not hasattr(train, "sentence"):
+        return report
+    sentences = [*report.sentences, train.sentence()]
+    return report._replace(sentences=sentences)
 
 
 def checked_options(
@@ -154,6 +177,19 @@ def _computed(
     return folder.read(run, store)
 
 
+def ranked(
+    model: Any,
+    folder: SplitFolder,
+    first_stage: RunFile,
+    store: Store,
+    compute: Callable[[Cell], Any],
+) -> RunFile:
+    """Return the run of what a training gave, computed first where it is a cell."""
+    if isinstance(model, Run):
+        return _computed(model, folder, store, compute)
+    return rank_with(model, folder, first_stage)
+
+
 def before_fine_tuning(
     given: Any,
     folder: SplitFolder,
@@ -166,10 +202,7 @@ def before_fine_tuning(
     """Measure the model as given, and test whether it has seen the training queries."""
     sampled = folder.with_training_sample()
     first_stage = sampled.read(folder.bm25, store)
-    if isinstance(given, Run):
-        run = _computed(given, sampled, store, compute)
-    else:
-        run = rank_with(given, sampled, first_stage)
+    run = ranked(given, sampled, first_stage, store, compute)
     baseline = values_of_run(first_stage, sampled, measures)
     values = values_of_run(run, sampled, measures)
     seen = has_seen(sampled, values, baseline, measures[0], options["seed"], n_boot)
@@ -205,7 +238,8 @@ def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str)
     is_gate = baseline["query_id"].isin(folder.gate_ids)
     is_first = baseline["measure"] == measure
     values = baseline.loc[~is_gate & is_first, "value"]
-    percent = 100 * smallest_difference(values) / (values.mean() or np.nan)
+    mean = values.mean() or np.nan
+    percent = 100 * smallest_difference(values) / mean
     message = (
         f"{len(values):,} queries find a change of about {percent:.0f} % with 80 % power (of "
         "queries alone, if the models' values vary as BM25's do and correlate at one half between "
@@ -276,7 +310,8 @@ def _search(model: Any, encode_queries: Callable, folder: SplitFolder) -> RunFil
     query_vectors = _vectors(encode_queries, queries["text"].tolist(), is_cosine)
     score = inner_products(query_vectors)
     rows, scores = exact_search(passages, blocks, score, len(queries), DEPTH, BLOCK)
-    return RunFile.from_arrays(queries["query_id"].tolist(), passages.doc_ids, rows, scores)
+    query_ids = queries["query_id"].tolist()
+    return RunFile.from_arrays(query_ids, passages.doc_ids, rows, scores)
 
 
 def _vectors(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
@@ -367,4 +402,5 @@ def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Ru
 
 def untrained(recipe: Recipe, split: Split, gate: str) -> Run:
     """Return the run of the model that our own training starts from."""
-    return run_before_training(changed(recipe, steps=0, epochs=None), split, gate)
+    without_steps = changed(recipe, steps=0, epochs=None)
+    return run_before_training(without_steps, split, gate)

@@ -37,6 +37,7 @@ from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
 AS_GIVEN = "model as given"
+NOT_GIVEN = Seen(why_not="the model before fine-tuning was not given")
 GROUPS = ("all", "near half", "far half")
 N_LOSERS = 10
 LEGEND = (
@@ -110,7 +111,7 @@ def nearest_training_queries(folder: SplitFolder, encoder: str = "") -> pd.DataF
 
 def _encoded_neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query by an encoder."""
-    texts = pd.concat([train["text"], test["text"]]).tolist()
+    texts = [*train["text"], *test["text"]]
     report_seconds(encoder, texts)
     pairs = neighbours(train, test, encoder)
     first = pairs.drop_duplicates("test_query_id")
@@ -154,13 +155,11 @@ def report(
     is_first = values["measure"] == measure
     gate_values = _with_baseline(values[is_gate & is_first], baseline)
     claims = _claims(folder, changes, gate_values, margin, bootstrap)
-    seen = given.seen if given else Seen(why_not="the model before fine-tuning was not given")
+    seen = given.seen if given else NOT_GIVEN
     if seen.is_shown:
         claims = _without_conclusion(claims)
-    unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
-    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
     return Report(
-        changes=shown_changes.rename(columns={"delta": "change"}),
+        changes=_shown_changes(changes),
         claims=claims,
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
@@ -171,16 +170,25 @@ def report(
 
 def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
     """Return the change between the regimes, and what it detects, for each of GROUPS."""
-    is_near = tested["query_id"].map(nearest.set_index("query_id")["is_near"])
+    is_near_of = nearest.set_index("query_id")["is_near"]
+    is_near = tested["query_id"].map(is_near_of)
     near = tested[is_near.eq(True)]
     far = tested[is_near.eq(False)]
     groups = zip(GROUPS, (tested, near, far), strict=True)
-    values = pd.concat([part.assign(queries=group) for group, part in groups])
+    labelled = [part.assign(queries=group) for group, part in groups]
+    values = pd.concat(labelled)
     labels = ["queries", "model", "measure"]
     changes = effects(values, labels, "regime", REGIMES, "delta", **bootstrap)
     errors = changes.drawn().std(axis=1)
     changes["detects"] = detectable(changes["low"], changes["high"], errors)
     return changes
+
+
+def _shown_changes(changes: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the changes that a `Report` has."""
+    unshown = [DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"]
+    shown_changes = pd.DataFrame(changes).drop(columns=unshown)
+    return shown_changes.rename(columns={"delta": "change"})
 
 
 def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
@@ -222,8 +230,11 @@ def _systems(
         of_regime = tested[tested["regime"] == regime]
         tables.append(of_regime.assign(system=f"fine-tuned, {regime}"))
     columns = ["system", "measure", "mean", "low", "high", "n_queries"]
-    means = [effects(table, ["system", "measure"], **bootstrap)[columns] for table in tables]
-    return pd.concat([pd.DataFrame(table) for table in means], ignore_index=True)
+    means = []
+    for table in tables:
+        of_system = effects(table, ["system", "measure"], **bootstrap)
+        means.append(pd.DataFrame(of_system)[columns])
+    return pd.concat(means, ignore_index=True)
 
 
 def _without_conclusion(claims: pd.DataFrame) -> pd.DataFrame:
@@ -277,12 +288,10 @@ def _claims(
     lead = _lead_claim(measure, margin * baseline_mean)
     answers = _answers([loss, lead], changes, gate_values, bootstrap)
     judged = judgement.concluded(answers, [loss, lead]).drop(columns="p_size")
-    low, high = answers["low"], answers["high"]
-    errors = answers.drawn().std(axis=1)
-    resolution = detectable(low, high, errors)
-    plain = judged.assign(low=low, high=high, resolution=resolution).to_dict("records")
+    plain = _with_plain_interval(judged, answers)
+    records = plain.to_dict("records")
     rows = []
-    for row, noise in zip(plain, answers["noise"], strict=True):
+    for row, noise in zip(records, answers["noise"], strict=True):
         claim = loss if row["claim"] == loss.name else lead
         rows.append(_judged_by_interval(row, claim, noise))
     return pd.DataFrame(rows)
@@ -301,6 +310,15 @@ def _answers(
     if len(gate_values):
         tables.append(effects(gate_values, ["regime", "model", "measure"], **bootstrap))
     return answered(claims, tables, in_domain.drop(columns="regime"))
+
+
+def _with_plain_interval(judged: pd.DataFrame, answers: Effects) -> pd.DataFrame:
+    """Return claims with the plain interval of each, and the smallest effect that it finds."""
+    low = answers["low"]
+    high = answers["high"]
+    errors = answers.drawn().std(axis=1)
+    resolution = detectable(low, high, errors)
+    return judged.assign(low=low, high=high, resolution=resolution)
 
 
 def _judged_by_interval(row: dict[str, Any], claim: Claim, noise: str) -> dict[str, Any]:
@@ -358,7 +376,8 @@ def write(folder: Path, found: Report) -> Report:
     """
     seeds = found.values["seed"].astype(str)
     names = found.values["regime"] + ", training " + seeds
-    values = found.values.rename(columns={"query_id": "qid"}).assign(name=names)
+    values = found.values.rename(columns={"query_id": "qid"})
+    values["name"] = names
     tables = {
         "regimes": found.changes,
         "claims": found.claims,
@@ -369,7 +388,8 @@ def write(folder: Path, found: Report) -> Report:
     files = []
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
-        files.append(write_text(folder / f"{name}.csv", text))
+        path = write_text(folder / f"{name}.csv", text)
+        files.append(path)
     files.append(write_text(folder / "regimes.html", page(found)))
     return found._replace(files=files)
 
@@ -383,13 +403,14 @@ def page(found: Report) -> str:
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
     losers = found.losers.rename(columns={"train_query": "nearest training query"})
     answer, *others = map(html.escape, found.sentences)
+    legend = LEGEND.format(over=drawn_over(changes["over"]))
     body = [
         "<h1>Does the model extrapolate?</h1>",
         f'<p class="answer">{answer}</p>',
         *(f"<p>{sentence}</p>" for sentence in others),
         _picture(found.changes),
         _table(changes[columns].rename(columns=names)),
-        f"<p>{LEGEND.format(over=drawn_over(changes['over']))}</p>",
+        f"<p>{legend}</p>",
         "<h2>Before and after fine-tuning</h2>",
         _table(found.systems),
         "<h2>Queries that lose most</h2>",

@@ -1,6 +1,5 @@
 """What `ix.audit`, `ix.split`, `ix.regimes` and `ix.probe` return: it prints and draws itself."""
 
-import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ import pandas as pd
 from interextra.own import audit, clean, distance
 from interextra.own import regimes as reporting
 from interextra.own.audit import Audit, Side
+from interextra.own.page import paragraphs
 from interextra.own.regimes import Report
 from interextra.own.split_folder import SplitFolder
 from interextra.stats.effects import shown
@@ -52,8 +52,7 @@ class Result:
 
 def _page(sentences: Sequence[str], table: pd.DataFrame) -> str:
     """Return what a notebook shows: the sentences, then the table."""
-    paragraphs = [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
-    return "".join([*paragraphs, shown(table).to_html()])
+    return "".join([*paragraphs(sentences), shown(table).to_html()])
 
 
 def _forest(frame: pd.DataFrame, row: str, effect: str, label: str, **options: Any) -> "Drawing":
@@ -65,6 +64,11 @@ def _forest(frame: pd.DataFrame, row: str, effect: str, label: str, **options: A
     with mpl.rc_context():
         figures.style()
         return figures.forest(frame, row, effect, label, **options)
+
+
+def zero_shot(train: Side, test: Side) -> str:
+    """Say of a test set what MTEB's flag says, by the names of the data sets alone."""
+    return "not zero-shot" if train.name == test.name else "zero-shot"
 
 
 class AuditResult(Result):
@@ -121,7 +125,8 @@ class AuditResult(Result):
             lines.append(f"By the names of the data sets, as MTEB's flag has it: {self.by_name}.")
         if self.found.exposed:
             lines.append(self.found.exposed)
-        return [*lines, "", *_most_similar(self.found, self.encoder), *conclusion]
+        pairs = _most_similar(self.found, self.encoder)
+        return [*lines, "", *pairs, *conclusion]
 
     def records(self) -> dict[str, Any]:
         """Return what the command says to a program."""
@@ -154,13 +159,15 @@ def _most_similar(found: Audit, encoder: str) -> list[str]:
 
     Where there are none, those of the nearest training queries.
     """
-    near = found.near.sort_values(["words", "order"], ascending=False, kind="stable")
+    similarity = ["words", "order"]
+    near = found.near.sort_values(similarity, ascending=False, kind="stable")
     if near.empty:
         return _pairs(f"No near-duplicates. The nearest training queries by {encoder}", found.pairs)
     if "shares_answer" not in near:
         return _pairs("Near-duplicates", near)
     sharing = near[near["shares_answer"]]
-    others = near[~near["test_query_id"].isin(sharing["test_query_id"])]
+    has_shared = near["test_query_id"].isin(sharing["test_query_id"])
+    others = near[~has_shared]
     return [
         *_pairs("Near-duplicates that share an answer", sharing),
         *_pairs("Near-duplicates that share no answer", others),
@@ -172,10 +179,11 @@ def _pairs(title: str, pairs: pd.DataFrame) -> list[str]:
     if pairs.empty:
         return []
     of_queries = pairs.drop_duplicates("test_query_id")
+    n_queries = len(of_queries)
     columns = pairs.columns.intersection(DISPLAYED, sort=False)
     first = of_queries[columns].head(N_PAIRS)
     table = first.to_string(index=False, float_format="%.2f", max_colwidth=50)
-    return [f"{title} ({len(of_queries):,} test queries, the first {len(first)}):", table, ""]
+    return [f"{title} ({n_queries:,} test queries, the first {len(first)}):", table, ""]
 
 
 class SplitResult(Result):
@@ -237,11 +245,14 @@ class SplitResult(Result):
             similarity=sets["random"], low=sets["random_low"], high=sets["random_high"]
         )
         points = sets.assign(low=sets["similarity"], high=sets["similarity"])
-        both = pd.concat([points.assign(training="this set"), random.assign(training="random set")])
+        points["training"] = "this set"
+        random["training"] = "random set"
+        both = pd.concat([points, random])
         if both.empty:
             raise InputError(f"{self.path}: has no distances; split again")
         label = "cosine to the nearest training query (of random sets with their middle 95 %)"
-        rows = both.assign(row=both["set"] + ", " + both["regime"])
+        names = both["set"] + ", " + both["regime"]
+        rows = both.assign(row=names)
         return _forest(rows, "row", "similarity", label, panel="encoder", hue="training")
 
     def lines(self) -> list[str]:

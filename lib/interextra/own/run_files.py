@@ -231,16 +231,25 @@ def _refuse_rows(table: pd.DataFrame, path: Path) -> None:
     numbers = [name for name in ("score", "value") if name in table]
     for name in numbers:
         _refuse_texts(table[name], path)
-    is_empty = table[ids].eq("") | table[ids].isna()
-    is_gap = is_empty.any(axis=1) | table[numbers].isna().any(axis=1)
+    _refuse_gaps(table, ids, numbers, path)
+    refuse_repeated(table[ids].astype(str), partial(_line_of, path))
+
+
+def _refuse_gaps(table: pd.DataFrame, ids: list[str], numbers: list[str], path: Path) -> None:
+    """Refuse a row that lacks an id or a number."""
+    names = ids + numbers
+    is_empty = table[ids].eq("")
+    lacks_id = is_empty.any(axis=1)
+    lacks_value = table[names].isna().any(axis=1)
+    is_gap = lacks_id | lacks_value
     if is_gap.any():
-        names = ids + numbers
         gaps = table.loc[is_gap, names]
-        place = _line_of(path, int(is_gap.to_numpy().argmax()))
-        problem = f"an empty {' or '.join(names)} in {len(gaps)} rows"
+        first = int(is_gap.to_numpy().argmax())
+        place = _line_of(path, first)
+        columns = " or ".join(names)
+        problem = f"an empty {columns} in {len(gaps)} rows"
         shown = offenders(gaps.itertuples(index=False, name=None))
         raise InputError(f"{place}: {problem}: {shown}; fill or drop them")
-    refuse_repeated(table[ids].astype(str), partial(_line_of, path))
 
 
 def _refuse_texts(column: pd.Series, path: Path) -> None:
@@ -251,8 +260,9 @@ def _refuse_texts(column: pd.Series, path: Path) -> None:
     is_text = column.notna() & numbers.isna()
     if is_text.any():
         row = int(is_text.to_numpy().argmax())
+        place = _line_of(path, row)
         text = str(column.iloc[row])[:40]
-        raise InputError(f"{_line_of(path, row)}: {column.name} {text!r} is no number")
+        raise InputError(f"{place}: {column.name} {text!r} is no number")
 
 
 def _line_of(path: Path, row: int) -> str:

@@ -4,12 +4,13 @@ A checkpoint that was already fine-tuned on them has seen both halves of a split
 then finds no loss, whether or not fine-tuning extrapolates.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from interextra.own.sentences import ends
 from interextra.own.split_folder import SplitFolder
 from interextra.splits import attributes
 from interextra.splits.shift import Shift
@@ -49,12 +50,13 @@ class Seen(NamedTuple):
         """Return what was found, in one sentence; the first words are the answer."""
         if self.why_not:
             return f"{NOT_TESTED}: {self.why_not}."
-        ends = f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
-        points = f"{100 * self.difference:+.1f} points (95 % CI {ends})"
+        points = 100 * self.difference
+        interval = ends(self.low, self.high)
+        difference = f"{points:+.1f} points (95 % CI {interval})"
         numbers = (
-            f"before fine-tuning, its {measure} differs by {points} between {self.n_training:,} "
-            f"training queries and {self.n_held_out:,} held-out queries of the same kinds, at "
-            "equal values of BM25"
+            f"before fine-tuning, its {measure} differs by {difference} between "
+            f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "
+            "same kinds, at equal values of BM25"
         )
         if self.is_shown:
             return f"{VERDICT} ({numbers}; one-sided p = {self.p_value:.2g})."
@@ -105,7 +107,8 @@ def has_seen(
     if isinstance(folder.split, Shift) and not folder.gate:
         return Seen(why_not="its held-out queries are of the training split; name a --gate-split")
     is_asked = model["measure"] == measure
-    both = model[is_asked].merge(baseline, on=["query_id", "measure"]).set_index("query_id")
+    both = model[is_asked].merge(baseline, on=["query_id", "measure"])
+    both = both.set_index("query_id")
     is_relevant = folder.qrels["relevance"] >= 1
     answers = folder.qrels[is_relevant].groupby("query_id")["doc_id"].min()
     queries = pd.DataFrame(
@@ -118,8 +121,9 @@ def has_seen(
         }
     )
     is_held_out = queries.index.isin(folder.gate_ids)
+    is_on_a_side = queries["is_training"] | is_held_out
     has_answer = queries["answer"].notna()
-    return compared(queries[(queries["is_training"] | is_held_out) & has_answer], seed, n_boot)
+    return compared(queries[is_on_a_side & has_answer], seed, n_boot)
 
 
 def _kinds(folder: SplitFolder) -> pd.Series:
@@ -143,9 +147,10 @@ def _labels(folder: SplitFolder, queries: pd.DataFrame) -> pd.Series:
         every_label = pd.concat([folder.strata, of_training])
         return every_label.reindex(queries.index, fill_value="").astype(str)
     try:
-        return pd.Series(attributes.labels(queries, "wh-words"), queries.index).astype(str)
+        question_words = attributes.labels(queries, "wh-words")
     except InputError:  # no query has a question word
         return pd.Series("", queries.index)
+    return pd.Series(question_words, queries.index).astype(str)
 
 
 def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
@@ -163,27 +168,7 @@ def compared(queries: pd.DataFrame, seed: int, n_boot: int) -> Seen:
     why_not = _why_not(queries, kinds)
     if why_not:
         return Seen(why_not=why_not)
-    n_training = sum(len(kind.training) for kind in kinds)
-    n_held_out = sum(len(kind.held_out) for kind in kinds)
-    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
-    weights = np.array([len(kind.held_out) for kind in kinds]) / n_held_out
-    difference = float(weights @ [kind.difference for kind in kinds])
-    resampled = np.stack([kind.resampled(seed, n_boot) for kind in kinds])
-    draws = stretched(weights @ resampled, difference, n_free)
-    if not varies(draws):
-        return Seen(why_not="all queries have the same value")
-    permuted = np.stack([kind.permuted(seed, n_boot) for kind in kinds])
-    low, high = interval(draws)
-    z_values = stats.norm.ppf([1 - LEVEL, POWER])
-    return Seen(
-        difference=difference,
-        low=low,
-        high=high,
-        p_value=_share_above(weights @ permuted, difference),
-        detects=float(z_values.sum() * draws.std()),
-        n_training=n_training,
-        n_held_out=n_held_out,
-    )
+    return _averaged(kinds, seed, n_boot)
 
 
 def _share_above(permuted: np.ndarray, difference: float) -> float:
@@ -216,6 +201,37 @@ class _Kind(NamedTuple):
         random.permuted(values, axis=1, out=values)
         training, held_out = np.split(values, [len(self.training)], axis=1)
         return training.mean(axis=1) - held_out.mean(axis=1)
+
+
+def _averaged(kinds: list[_Kind], seed: int, n_boot: int) -> Seen:
+    """Return the difference between the sides, averaged over the kinds, and what chance makes."""
+    n_training = sum(len(kind.training) for kind in kinds)
+    n_held_out = sum(len(kind.held_out) for kind in kinds)
+    n_free = min(n_training, n_held_out) - len(kinds)  # degrees of freedom of the smaller side
+    difference = float(_average(kinds, [kind.difference for kind in kinds]))
+    resampled = _average(kinds, [kind.resampled(seed, n_boot) for kind in kinds])
+    draws = stretched(resampled, difference, n_free)
+    if not varies(draws):
+        return Seen(why_not="all queries have the same value")
+    permuted = _average(kinds, [kind.permuted(seed, n_boot) for kind in kinds])
+    low, high = interval(draws)
+    z_values = stats.norm.ppf([1 - LEVEL, POWER])
+    return Seen(
+        difference=difference,
+        low=low,
+        high=high,
+        p_value=_share_above(permuted, difference),
+        detects=float(z_values.sum() * draws.std()),
+        n_training=n_training,
+        n_held_out=n_held_out,
+    )
+
+
+def _average(kinds: list[_Kind], values: list[Any]) -> np.ndarray:
+    """Return the average of the values of kinds, by their shares of the held-out queries."""
+    sizes = np.array([len(kind.held_out) for kind in kinds])
+    weights = sizes / sizes.sum()
+    return weights @ np.stack(values)
 
 
 def _why_not(queries: pd.DataFrame, kinds: list[_Kind]) -> str:

@@ -100,13 +100,14 @@ def numbers_sentence(row: Row, measure: str, protocol: str) -> str:
     ----------
     row : of the changes: interpolation, extrapolation, detects, n_queries.
     """
-    means = " and ".join(f"{row[regime]:.3f} in {regime}" for regime in REGIMES)
+    means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
+    both = " and ".join(means)
     design = f"{protocol}, {row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):
         percent = 100 * row["detects"]
         power = f"a change of {percent:.1f} % would be found with 80 % power"
-    return f"{measure} is {means} ({design}); {power}."
+    return f"{measure} is {both} ({design}); {power}."
 
 
 def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
@@ -116,9 +117,21 @@ def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
     estimate = with_unit(row["estimate"], unit)
     if np.isnan(row["low"]):
         return f"{estimate}{between}no interval"
-    low = f"{100 * row['low']:+.1f}"
-    high = f"{100 * row['high']:+.1f}"
-    return f"{estimate}{between}95 % CI {low} to {high}"
+    interval = ends(row["low"], row["high"])
+    return f"{estimate}{between}95 % CI {interval}"
+
+
+def ends(low: float, high: float) -> str:
+    """Return the ends of an interval, in points.
+
+    Examples
+    --------
+    >>> ends(-0.25, 0.5)
+    '-25.0 to +50.0'
+    """
+    first = 100 * low
+    last = 100 * high
+    return f"{first:+.1f} to {last:+.1f}"
 
 
 def _trainings(row: Row) -> str:

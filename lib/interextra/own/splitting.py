@@ -121,11 +121,14 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
 
 def _refuse_unused(protocol: str, options: Options) -> None:
     """Refuse options that only another protocol uses."""
-    changed = [name for name in UNUSED[protocol] if options[name] != DEFAULTS[name]]
-    if changed:
-        names = [name.replace("_", "-") for name in changed]
-        flags = ", ".join(f"--{name}" for name in names)
-        raise InputError(f"split {protocol}: {flags} is of another protocol; leave it out")
+    flags = []
+    for name in UNUSED[protocol]:
+        if options[name] != DEFAULTS[name]:
+            flag = name.replace("_", "-")
+            flags.append(f"--{flag}")
+    if flags:
+        given = ", ".join(flags)
+        raise InputError(f"split {protocol}: {given} is of another protocol; leave it out")
 
 
 def _refuse_repeated_splits(protocol: str, options: Options) -> None:
@@ -244,7 +247,8 @@ def gate_of(options: Options, source: Source) -> str:
 
 def refuse_place(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to, before anything is computed for it."""
-    is_too_long = any(len(os.fsencode(part)) > NAME_BYTES for part in folder.parts)
+    lengths = [len(os.fsencode(part)) for part in folder.parts]
+    is_too_long = max(lengths, default=0) > NAME_BYTES
     if is_too_long or "\0" in str(folder):
         raise InputError(
             f"{str(folder)[:80]!r}: no name of a folder; give one of at most {NAME_BYTES} bytes"
@@ -334,25 +338,19 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     """
     source = split.pool.source
     gate = gate_of(options, source)
-    _refuse_unknown_formats(options["format"])
-    distance.refuse_other_encoder(options["other_encoder"])
-    refuse_existing(out)
-    _refuse_without_passages(source)
+    _refuse_export(source, out, options)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
     test = read_test_set(split, store, gate, trained)
     compared = distance.Compared.of(split, training_ids, test.queries, test.gate_ids, test.strata)
-    n_test, n_gate = len(compared.test), len(test.gate_ids)
+    n_test = len(compared.test)
+    n_gate = len(test.gate_ids)
     few.refuse_too_few(training_ids, n_test, n_gate)
     few.report_few(training_ids, n_test, n_gate)
     _report_unused_dev(split, gate, options)
     measured = distance.measure(split, compared, store, options)
-    training_sets = {}
-    for name, ids in training_ids.items():
-        training_sets[name] = TrainingSet.of(
-            split, ids, options["negatives"], options["spare"], name
-        )
+    training_sets = _training_sets(split, training_ids, options)
     manifest = _manifest(split, training_sets, test, gate, options)
     manifest["encoder"] = measured.encoder
     aside_name = f"{out.name}.tmp{os.getpid()}"
@@ -367,6 +365,14 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest
+
+
+def _refuse_export(source: Source, out: Path, options: Options) -> None:
+    """Refuse what cannot be written, before anything is computed for it."""
+    _refuse_unknown_formats(options["format"])
+    distance.refuse_other_encoder(options["other_encoder"])
+    refuse_existing(out)
+    _refuse_without_passages(source)
 
 
 def _report_unused_dev(split: Split, gate: str, options: Options) -> None:
@@ -422,6 +428,18 @@ def _training_ids(split: Split, store: Store) -> dict[str, list[str]]:
     return {name: sets[name] for name in names}
 
 
+def _training_sets(
+    split: Split, training_ids: Mapping[str, Sequence[str]], options: Options
+) -> dict[str, TrainingSet]:
+    """Return the training sets with their pairs and negatives, by name."""
+    negatives = options["negatives"]
+    spare = options["spare"]
+    return {
+        name: TrainingSet.of(split, query_ids, negatives, spare, name)
+        for name, query_ids in training_ids.items()
+    }
+
+
 def read_test_set(split: Split, store: Store, gate: str, trained: Collection[str] = ()) -> _TestSet:
     """Read the queries to search and choose those of the gate.
 
@@ -430,12 +448,14 @@ def read_test_set(split: Split, store: Store, gate: str, trained: Collection[str
     searched = searched_queries(split, gate)
     frames = [part.frame(store)[["query_id", "text"]] for part in searched]
     queries = pd.concat(frames, ignore_index=True)
-    qrels = pd.concat([part.qrels(store) for part in searched], ignore_index=True)
+    judgements = [part.qrels(store) for part in searched]
+    qrels = pd.concat(judgements, ignore_index=True)
     _refuse_unmeasurable(queries["query_id"], qrels, trained, split.pool.source.spec)
     strata = _strata(split, store, gate)
     if strata is not None:  # without a stratum are only gate queries of no left-out part
         queries = queries[queries["query_id"].isin(strata.index)]
-        qrels = qrels[qrels["query_id"].isin(queries["query_id"])]
+        is_kept = qrels["query_id"].isin(queries["query_id"])
+        qrels = qrels[is_kept]
     return _TestSet(queries, qrels, strata, _gate_ids(queries, split, gate))
 
 
@@ -455,7 +475,8 @@ def _refuse_unmeasurable(
     test_ids: pd.Series, qrels: pd.DataFrame, trained: Collection[str], spec: str
 ) -> None:
     """Refuse a query to search that also trains or stands in two splits, and no answers at all."""
-    wrong = test_ids[test_ids.isin(trained) | test_ids.duplicated()].tolist()
+    is_wrong = test_ids.isin(trained) | test_ids.duplicated()
+    wrong = test_ids[is_wrong].tolist()
     if wrong:
         raise InputError(
             f"{spec}: {len(wrong)} queries to search ({offenders(wrong)}) also train, or stand in "
@@ -493,7 +514,8 @@ def _write_test_set(folder: Path, test: _TestSet) -> None:
     _write_lines(folder / GATE, test.gate_ids)
     released.write_qrels(folder / "test.qrels", test.qrels)
     if test.strata is not None:
-        _write_lines(folder / STRATA, test.strata.index + "\t" + test.strata)
+        lines = test.strata.index + "\t" + test.strata
+        _write_lines(folder / STRATA, lines)
 
 
 def _write_sample(folder: Path, split: Split, searched: pd.DataFrame) -> None:
@@ -540,8 +562,8 @@ def _manifest(
     """
     counts = {}
     for name, training_set in training_sets.items():
-        query_ids = training_set.pairs.query_ids
-        counts[name] = {"queries": len(query_ids), "pairs": len(training_set.pairs.rows)}
+        pairs = training_set.pairs
+        counts[name] = {"queries": len(pairs.query_ids), "pairs": len(pairs.rows)}
     n_gate = len(test.gate_ids)
     return {
         "protocol": type(split).__name__,
@@ -561,5 +583,6 @@ def _checksums(folder: Path) -> dict[str, str]:
     checksums = {}
     for path in folder.rglob("*"):
         if path.is_file():
-            checksums[path.relative_to(folder).as_posix()] = sha256(path)
+            name = path.relative_to(folder).as_posix()
+            checksums[name] = sha256(path)
     return checksums

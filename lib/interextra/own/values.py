@@ -118,10 +118,10 @@ def values_of_systems(
     if isinstance(found, pd.DataFrame):
         by_system = systems_of(found, source)
     trainings = _trainings(by_system, folder, source)
-    values = {
-        training: values_of_run(by_system[name], folder, measures, skip_own, f"{source}: {name}")
-        for name, training in trainings.items()
-    }
+    values = {}
+    for name, training in trainings.items():
+        where = f"{source}: {name}"
+        values[training] = values_of_run(by_system[name], folder, measures, skip_own, where)
     return join_trainings(values, folder)
 
 
@@ -147,7 +147,8 @@ def _with_our_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of a run or of values with the kit's names of columns and of measures."""
     table = table.rename(columns=COLUMNS)
     if "measure" in table:
-        measures = {name: measure_name(str(name)) for name in table["measure"].unique()}
+        written = table["measure"].unique()
+        measures = {name: measure_name(str(name)) for name in written}
         table["measure"] = table["measure"].map(measures)
     return table
 
@@ -169,27 +170,39 @@ def measure_name(name: str) -> str:
 def _trainings(names: Iterable[str], folder: SplitFolder, source: str) -> dict[str, Training]:
     """Return the training that each name of a system means; all sets need the same seeds."""
     trainings = {}
+    unknown = []
     for name in names:
         before, _, seed = str(name).rpartition(".")
         if name in folder.sets:
             trainings[name] = (name, "1")
         elif before in folder.sets:
             trainings[name] = (before, seed)
-    unknown = [name for name in names if name not in trainings]
+        else:
+            unknown.append(name)
     if unknown:
         raise InputError(
             f"{source}: {offenders(unknown)}: no training set of the split; name each system "
             f"SET or SET.SEED, where the sets are {', '.join(folder.sets)}"
         )
-    there = set(trainings.values())
-    if len(there) < len(trainings):
+    if len(set(trainings.values())) < len(trainings):
         raise InputError(f"{source}: two of {offenders(trainings, 8)} are one training; keep one")
-    seeds = sorted({seed for _, seed in there}) or ["1"]
-    wanted = itertools.product(folder.sets, seeds)
-    missing = [".".join(training) for training in wanted if training not in there]
+    missing = _missing(trainings.values(), folder.sets)
     if missing:
-        raise InputError(f"{source}: no values of {offenders(missing)}; every set needs each seed")
+        systems = [".".join(training) for training in missing]
+        raise InputError(f"{source}: no values of {offenders(systems)}; every set needs each seed")
     return trainings
+
+
+def _missing(
+    trainings: Collection[Training], set_names: Sequence[str], only_seed: str = "1"
+) -> list[Training]:
+    """Return the trainings of sets that lack a seed which another set has.
+
+    `only_seed` is that of all sets where there is no training.
+    """
+    seeds = sorted({seed for _, seed in trainings}) or [only_seed]
+    wanted = itertools.product(set_names, seeds)
+    return [training for training in wanted if training not in trainings]
 
 
 def _find_runs(pattern: str, set_name: str) -> dict[str, Path]:
@@ -210,12 +223,10 @@ def _refuse_missing_runs(
     pattern: str, set_names: Sequence[str], paths: Mapping[Training, Path]
 ) -> None:
     """Refuse sets that lack a run with a seed that another set has."""
-    seeds = sorted({seed for _, seed in paths}) or ["{seed}"]
     missing = []
-    for set_name, seed in itertools.product(set_names, seeds):
-        if (set_name, seed) not in paths:
-            of_set = pattern.replace("{part}", set_name)
-            missing.append(of_set.replace("{seed}", seed))
+    for set_name, seed in _missing(paths, set_names, only_seed="{seed}"):
+        of_set = pattern.replace("{part}", set_name)
+        missing.append(of_set.replace("{seed}", seed))
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
@@ -326,14 +337,16 @@ def value_of_each(
     read = _run_or_values(found, query_ids, source)
     if isinstance(read, pd.DataFrame):
         _refuse_other_values(read, [measure], source)
-        values = _of_measures(read, [measure], source).set_index("query_id")["value"]
+        table = _of_measures(read, [measure], source)
+        values = table.set_index("query_id")["value"]
         values = values[values.index.isin(query_ids)]
         has_queries = len(values) > 0
     elif qrels is None:
         raise InputError(f"{source}: needs judgements of the queries by doc_id; give them")
     else:
         has_queries = not set(query_ids).isdisjoint(read.query_ids)
-        values = per_query(read, qrels, [measure])[measure]
+        measured = per_query(read, qrels, [measure])
+        values = measured[measure]
     if not has_queries:
         raise InputError(f"{source}: has none of the judged test queries; search them")
     return values.rename(source)
@@ -360,7 +373,8 @@ def _of_measures(table: pd.DataFrame, measures: Sequence[str], source: str) -> p
     numbers = values["value"]
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise InputError(f"{source}: a value is no number")
-    values["query_id"] = strings(values["query_id"], f"{source}: query_id").to_pylist()
+    query_ids = strings(values["query_id"], f"{source}: query_id")
+    values["query_id"] = query_ids.to_pylist()
     refuse_repeated(values[["query_id", "measure"]], source)
     return values
 
@@ -424,8 +438,8 @@ def _without_hits(run: RunFile, folder: SplitFolder, source: str) -> set[str]:
     A run that finds nothing for any of them is refused, unless it is BM25.
     """
     judged = set(folder.qrels["query_id"])
-    counts = zip(run.query_ids, np.diff(run.offsets), strict=True)
-    with_hits = {query_id for query_id, n_hits in counts if n_hits}
+    n_hits = np.diff(run.offsets)
+    with_hits = set(pd.Index(run.query_ids)[n_hits > 0])
     missing = sorted(judged - with_hits)
     if not judged & with_hits and source != BM25:
         raise InputError(

@@ -143,28 +143,27 @@ def listing(items: Sequence[Item]) -> str:
 
     if not items:
         return "Nothing of this needs a network."
-    table = pd.DataFrame([_row(item) for item in items]).to_string(index=False)
-    n_here = sum(item.is_here for item in items)
-    download = sum(item.download or 0 for item in items)
-    disk = sum(item.disk for item in items)
-    lines = [
-        table,
-        f"\n{n_here} of {len(items)} are here. {_gigabytes(download)} GB to load, which become "
-        f"about {_gigabytes(disk)} GB on disk (an estimate, as are the sizes of models).",
-    ]
+    table = pd.DataFrame([_row(item) for item in items])
     wanted = [item for item in items if not item.is_here]
-    for heading, names_of_line in (
-        ("Licences; who fetches accepts them:", _grouped((item.terms, item) for item in wanted)),
-        ("Into:", _grouped((folder, item) for item in wanted for folder in item.folders)),
-        (
-            "Only handed out; put them there yourself:",
-            _grouped((text, item) for item in wanted for text in item.by_hand),
-        ),
-    ):
-        if names_of_line:
-            lines.append(f"\n{heading}")
-        lines += [f"  {line}  [{names}]" for line, names in names_of_line.items()]
+    of_terms = [(item.terms, item) for item in wanted]
+    of_folders = [(folder, item) for item in wanted for folder in item.folders]
+    of_files = [(file, item) for item in wanted for file in item.by_hand]
+    lines = [table.to_string(index=False), "", _sums(items)]
+    lines += _section("Licences; who fetches accepts them:", of_terms)
+    lines += _section("Into:", of_folders)
+    lines += _section("Only handed out; put them there yourself:", of_files)
     return "\n".join(lines)
+
+
+def _sums(items: Sequence[Item]) -> str:
+    """Return how many items are here, and the bytes of the others."""
+    n_here = sum(item.is_here for item in items)
+    download = _gigabytes(sum(item.download or 0 for item in items))
+    disk = _gigabytes(sum(item.disk for item in items))
+    return (
+        f"{n_here} of {len(items)} are here. {download} GB to load, which become about {disk} GB "
+        "on disk (an estimate, as are the sizes of models)."
+    )
 
 
 def _row(item: Item) -> dict[str, str]:
@@ -185,16 +184,18 @@ def _gigabytes(n_bytes: int | None) -> str:
     return "not known" if n_bytes is None else f"{n_bytes / 1e9:,.2f}"
 
 
-def _grouped(lines: Iterable[tuple[str, Item]]) -> dict[str, str]:
-    """Return each line once, with the names of the first items that it is about."""
+def _section(heading: str, lines: Iterable[tuple[str, Item]]) -> list[str]:
+    """Return a heading and each line once, with the first items that it is about."""
     names_of_line: dict[str, list[str]] = {}
     for line, item in lines:
         names_of_line.setdefault(line, []).append(item.name)
-    shown = {}
+    section = []
     for line, names in names_of_line.items():
-        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        shown[line] = ", ".join(names[:2]) + more
-    return shown
+        shown = ", ".join(names[:2])
+        if len(names) > 2:
+            shown += f" and {len(names) - 2} more"
+        section.append(f"  {line}  [{shown}]")
+    return ["", heading, *section] if section else []
 
 
 def fetch(items: Sequence[Item]) -> dict[str, str]:
@@ -210,7 +211,8 @@ def fetch(items: Sequence[Item]) -> dict[str, str]:
     with _alone():
         for number, item in enumerate(wanted, start=1):
             begin = time.monotonic()
-            print(f"{number} of {len(wanted)}: {item.name}", file=sys.stderr, flush=True)
+            place = f"{number} of {len(wanted)}"
+            print(f"{place}: {item.name}", file=sys.stderr, flush=True)
             try:
                 _fetch(item)
             except InputError as error:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from interextra.store.cells import Cell
 from interextra.store.folders import Store
-from interextra.store.workers import Worker, first_ended, gpus, stop
+from interextra.store.workers import PATIENCE, Worker, first_ended, gpus, stop
 
 
 class Job(NamedTuple):
@@ -72,8 +72,10 @@ def build_all(
         pool = Pool(store, n_workers(len(missing)))
         try:
             _run(pool, missing, done, watch)
-        finally:
+        except BaseException:
             stop(pool.workers.values())
+            raise
+        stop(pool.workers.values(), PATIENCE)
     return list(missing.values())
 
 

@@ -40,6 +40,7 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 NO_GPU = ("", "-1", "NoDevFiles")  # in CUDA_VISIBLE_DEVICES
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # what ends a run from outside
 GRACE = 0.5  # seconds for a stopped worker to remove what it has half built, before it is killed
+PATIENCE = 10.0  # seconds for an idle one to end: what is killed leaves semaphores behind
 
 
 class WorkerLostError(RuntimeError):
@@ -123,13 +124,13 @@ def first_ended(running: Collection[Worker], seconds: float) -> list[Worker]:
     return [worker for worker in running if worker.pipe in ready]
 
 
-def stop(workers: Iterable[Worker]) -> None:
-    """End workers, by force where they do not end by themselves, with what they started."""
+def stop(workers: Iterable[Worker], grace: float = GRACE) -> None:
+    """End workers with what they started, by force where they have not ended after `grace` s."""
     workers = list(workers)
     for worker in workers:
         worker.pipe.close()
         worker.process.terminate()
-    until = time.monotonic() + GRACE
+    until = time.monotonic() + grace
     for worker in workers:
         worker.process.join(max(0.0, until - time.monotonic()))
     for worker in workers:

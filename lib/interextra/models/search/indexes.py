@@ -200,8 +200,8 @@ def _search_tied(codes: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
     """Return the k rows that a `Flat` index of faiss finds for queries float32[n, d].
 
     Which of several tied passages it keeps depends on the scores and their order alone: those of a
-    query are searched as vectors of one dimension. Sums of codes are whole numbers, exact below
-    2^24 (int8 up to 1,024 dimensions).
+    query are searched as vectors of one dimension. Sums of codes are whole numbers and exact below
+    2^24: int8 up to 1,024 dimensions. Larger sums, of uint8, are rounded here as numpy adds.
     """
     scores = np.empty((len(queries), len(codes)), dtype=np.float32)
     for start in range(0, len(codes), BLOCK):
@@ -383,10 +383,21 @@ def _train(index: "faiss.Index", vectors: np.ndarray, aside: Path | None) -> Non
         transform = faiss.downcast_VectorTransform(index.chain.at(place))
         if not transform.is_trained:
             transform.train(read)
-        transformed = map(transform.apply, blocks_of(read))
+        transformed = map(transform.apply, _whole_blocks(read))
         read = on_disk(transformed, (len(vectors), transform.d_out), aside)
     index.index.train(read)
     index.is_trained = True
+
+
+def _whole_blocks(vectors: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield blocks, the last one with what is left over.
+
+    A few rows alone are multiplied in another order than among many, with other last digits.
+    """
+    n = len(vectors)
+    for start in range(0, max(n - BLOCK, 0) + 1, BLOCK):
+        end = start + BLOCK if start + 2 * BLOCK <= n else n
+        yield np.asarray(vectors[start:end])
 
 
 def on_disk(blocks: Iterable[np.ndarray], shape: tuple[int, ...], aside: Path | None) -> np.ndarray:

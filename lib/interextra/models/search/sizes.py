@@ -143,6 +143,9 @@ def bytes_of_vectors(index: "faiss.Index", n: int) -> int | None:
         graph = n_links(index.hnsw, n) * _LINK + n * _LEVEL_AND_OFFSET
         return None if n_bytes is None else n_bytes + graph
     if isinstance(index, faiss.IndexIVF):
+        lists = faiss.downcast_InvertedLists(index.invlists)
+        if not isinstance(lists, faiss.ArrayInvertedLists):
+            return None
         return n * (index.code_size + _ID) + _bytes_of_lists(index)
     if isinstance(index, faiss.IndexFlatCodes):
         return n * index.code_size

@@ -437,8 +437,7 @@ def train(
     model = loss.model
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     n_pairs = len(pairs.rows)
-    checkpoint_folder = checkpoints.folder if checkpoints else out_dir
-    arguments = _training_arguments(model, recipe, n_pairs, seed, checkpoint_folder)
+    arguments = _training_arguments(model, recipe, n_pairs, seed, out_dir)
     rows = None
     if ranking:
         rows = ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
@@ -453,7 +452,7 @@ def train(
         spared=read_spared(spared),
     )
     loss.batches = collator  # where the loss draws the negatives itself
-    trainer = _trainer_class(model, recipe.processes)(
+    trainer = _trainer_class(model, recipe.processes, checkpoints)(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_dict({"pair": np.arange(n_pairs)}),
@@ -551,14 +550,14 @@ def _training_log(trainer: Any, collator: Batches) -> dict:
 
 
 def _training_arguments(
-    model: Any, recipe: Trained, n_pairs: int, seed: int, checkpoint_folder: Path
+    model: Any, recipe: Trained, n_pairs: int, seed: int, out_dir: Path
 ) -> TrainingArguments:
     """Return the arguments of the library's trainer; `Saving` asks for checkpoints."""
     steps = recipe.training_steps(n_pairs)
     on_cpu = device() == "cpu"
     is_distributed = "RANK" in os.environ
     arguments = getattr(sentence_transformers, f"{type(model).__name__}TrainingArguments")(
-        output_dir=str(checkpoint_folder),
+        output_dir=str(out_dir),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch_size,
         gradient_accumulation_steps=_batches_of_process(recipe, n_pairs),
@@ -620,7 +619,7 @@ class WholeSteps(DefaultBatchSampler):
         return islice(super().__iter__(), len(self))
 
 
-def _trainer_class(model: Any, processes: int) -> type:
+def _trainer_class(model: Any, processes: int, checkpoints: Checkpoints | None) -> type:
     """Return the library's trainer of a model, with our batches and without a model card."""
 
     class Trainer(getattr(sentence_transformers, f"{type(model).__name__}Trainer")):
@@ -637,6 +636,10 @@ def _trainer_class(model: Any, processes: int) -> type:
             if processes == 1:
                 return super().get_batch_sampler(dataset, **options)
             return WholeSteps(processes, dataset, **options)
+
+        def _get_output_dir(self, trial: None) -> str:
+            """Return where checkpoints are written."""
+            return str(checkpoints.folder) if checkpoints else super()._get_output_dir(trial)
 
         def _save(self, output_dir: str, state_dict: None = None) -> None:
             """Write the weights of a checkpoint."""
