@@ -31,6 +31,7 @@ ALL = "00,03,12"  # notebooks
 SHORT = "00,03"
 PATIENCE = 1800  # seconds until something that is waited for has happened
 ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,TotalCPU,MaxRSS"
+SUBMITTED = "has been submitted with SLURM jobid"
 T = TypeVar("T")
 # In the Snakefile, what a job asks for; and the same in a house where it is too little at first.
 MEMORY = 'job_of(wildcards)["mem_mb"] * attempt'
@@ -137,8 +138,9 @@ def undisturbed(house: House) -> None:
     """Run the README's command; again, it has nothing to do."""
     command = house.snakemake(profile="slurm")
     house.run(*command)
+    n_jobs = house.log.read_text().count(SUBMITTED)
     house.run(*command)
-    assert house.has_said("Nothing to be done"), "a second start computed something again"
+    assert house.log.read_text().count(SUBMITTED) == n_jobs, "a second start computed again"
 
 
 def disturbed(house: House) -> None:
