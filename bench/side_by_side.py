@@ -57,6 +57,7 @@ IMPORTED = (
     "interextra.stats.effects",
 )
 NAME = "side_by_side"
+OUT = Path("build", "bench")
 ROOT = Path(__file__).resolve().parents[1]
 MACHINE = Path("/proc/cpuinfo")
 
@@ -238,10 +239,11 @@ if __name__ == "__main__":
     parser.add_argument(
         "--only", nargs="+", default=[], choices=[case.name for case in CASES], metavar="CASE"
     )
-    parser.add_argument("--out", type=Path, default=Path("build", "bench"), metavar="FOLDER")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER")
     parser.add_argument(
         "--cold-run", default="", metavar="PROFILE", help="also time a run of a profile"
     )
     args = parser.parse_args()
     level = "small" if args.small else "full" if args.full else "usual"
-    sys.exit(main(level, args.only, args.out, args.cold_run))
+    out = args.out / level if args.small else args.out
+    sys.exit(main(level, args.only, out, args.cold_run))

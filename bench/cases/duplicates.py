@@ -84,14 +84,22 @@ def with_datasketch(n: int, folder: Path) -> Callable[[], Rows]:
 
 
 def with_text_dedup(n: int, folder: Path) -> Callable[[], Rows]:
-    """Find them by text-dedup's command: what it leaves out of training and test together."""
+    """Find them by text-dedup's command, which of two like texts leaves the first out.
+
+    It is no extra of the kit: it asks for other versions of what the kit needs. Without these:
+    pip install --no-deps text-dedup click-option-group ftfy bitarray
+    """
     from datasets import Dataset, load_from_disk
+    from text_dedup import logger
     from text_dedup.minhash import main
 
+    logger.setLevel("WARNING")
     train, test = made_up(n)
-    both = Dataset.from_dict({"text": [*train, *test], "row": range(len(train) + len(test))})
-    both.save_to_disk(folder / "texts")
+    both = [*test, *train]
+    rows = list(range(len(both)))
+    Dataset.from_dict({"text": both, "row": rows}).save_to_disk(folder / "texts")
     options = {
+        "path": folder / "texts",
         "column": "text",
         "ngram": 1,
         "min_length": 1,
@@ -99,14 +107,13 @@ def with_text_dedup(n: int, folder: Path) -> Callable[[], Rows]:
         "threshold": NEAR,
         "num_proc": 1,
     }
+    settings = [f"--{name}={value}" for name, value in options.items()]
 
     def work() -> Rows:
         """Return the rows."""
         out = tempfile.mkdtemp(dir=folder)
-        arguments = ["--local", f"--path={folder}/texts", f"--output={out}"]
-        arguments += [f"--{name}={value}" for name, value in options.items()]
-        main.main(args=arguments, standalone_mode=False)
-        kept = np.array(load_from_disk(out)["row"]) - len(train)
+        main.main(args=["--local", *settings, f"--output={out}"], standalone_mode=False)
+        kept = load_from_disk(out)["row"]
         return np.setdiff1d(np.arange(len(test)), kept)
 
     return work

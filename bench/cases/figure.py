@@ -14,7 +14,7 @@ from .form import OURS
 @kind_of_figure
 def figure_of_seconds(rows: pd.DataFrame) -> Drawing:
     """Return seconds over size, both logarithmic, a panel a case, a colour a system."""
-    figure, drawn = figure_of(panels_of(rows, "case"), 2.3, 2)
+    figure, drawn = figure_of(panels_of(rows, "case"), 2, 2)
     for axis, part in drawn:
         draw_case(axis, part)
     figure.supylabel("seconds, the least of several repeats")

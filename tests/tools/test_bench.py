@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = sorted(Path(__file__).resolve().parents[2].joinpath("bench").glob("*.py"))
-FORKING = ("passages", "search")  # start processes of their own; the others share what is imported
+FORKING = (
+    "passages",
+    "search",
+    "side_by_side",
+)  # start processes of their own; the others share what is imported
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
