@@ -6,8 +6,10 @@ the median count. Memory is the peak of the process less what it held before. Gr
 of a power of the size, fitted to the least seconds of four sizes. Results must agree with ours, as
 each case says. A peer that is not installed is skipped and named.
 
-Writes side_by_side.json, side_by_side.svg and side_by_side.png to a folder. Ends with an error where
-a result differs, or where a peer is not as much slower as its case says.
+Writes side_by_side.json, side_by_side.svg and side_by_side.png to a folder. Rows of the JSON: case,
+what n counts, system, n, seconds (the least), median, cpu (seconds of all threads, the least),
+repeats, megabytes, ratio (its seconds by ours), agreement. Ends with an error where a result
+differs, or where a peer is not as much slower as its case says.
 
     python bench/side_by_side.py [--small | --full] [--only CASE …] [--out FOLDER]
 """
@@ -80,7 +82,7 @@ class Comparison:
 
     def add(self, case: Case) -> None:
         """Measure a case, and print its table."""
-        sizes = getattr(case.sizes, self.level)
+        sizes = case.sizes.of(self.level)
         once = self.level == "small"
         print(f"\n{case.name} ({case.counted})", flush=True)
         ours = apart(measured, case.ours, sizes, once)
@@ -108,6 +110,7 @@ class Comparison:
                 "n": their.n,
                 "seconds": min(their.seconds),
                 "median": float(np.median(their.seconds)),
+                "cpu": min(their.cpu),
                 "repeats": len(their.seconds),
                 "megabytes": round(their.megabytes, 1),
                 "ratio": min(their.seconds) / min(our.seconds),

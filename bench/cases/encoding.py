@@ -59,7 +59,7 @@ CASES = [
     Case(
         "encode, tiny BERT",
         "passages of 10 words",
-        Sizes((50, 100), (2000, 4000, 8000, 16_000), (12_500, 25_000, 50_000, 100_000)),
+        Sizes(100, 16_000, 100_000),
         encode_ours,
         {"sentence-transformers": Peer(encode_library, LIBRARY)},
         equal_within(1e-4),
@@ -67,11 +67,7 @@ CASES = [
     Case(
         "encode by word vectors, and search",
         "passages of 10 words",
-        Sizes(
-            (200, 400),
-            (12_500, 25_000, 50_000, 100_000),
-            (250_000, 500_000, 1_000_000, 2_000_000),
-        ),
+        Sizes(400, 100_000, 2_000_000),
         search_ours,
         {"sentence-transformers": Peer(search_library, LIBRARY)},
         equal_within(1e-3),

@@ -10,6 +10,8 @@ from interextra.figures.panels import figure_of, panels_of
 
 from .form import OURS
 
+LINE = {"marker": "o", "ms": 4, "lw": 1.4}
+
 
 @kind_of_figure
 def figure_of_seconds(rows: pd.DataFrame) -> Drawing:
@@ -31,7 +33,7 @@ def draw_case(axis: Axes, part: pd.DataFrame) -> None:
     """Draw a panel."""
     colours = colours_of(part, "system")
     for system, points in part.groupby("system", sort=False):
-        axis.plot(points["n"], points["seconds"], color=colours[system], marker="o", ms=4, lw=1.4)
+        axis.plot(points["n"], points["seconds"], color=colours[system], **LINE)
     axis.set_xscale("log")
     axis.set_yscale("log")
     places = part["n"].unique().tolist()
@@ -41,7 +43,8 @@ def draw_case(axis: Axes, part: pd.DataFrame) -> None:
     axis.yaxis.set_major_formatter(seconds)
     axis.set_xlabel(part["counted"].iloc[0])
     axis.margins(y=0.15)
-    axis.legend(handles=keys_of(colours, marker="o", ms=4, lw=1.4), fontsize="small")
+    keys = keys_of(colours, **LINE)
+    axis.legend(handles=keys, fontsize="small")
 
 
 def short(number: int) -> str:

@@ -24,11 +24,21 @@ class Peer(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """From small to large, so that growth can be fitted."""
+    """The largest size of a run; three halves of it come before, so that growth can be fitted."""
 
-    small: tuple[int, ...]
-    usual: tuple[int, ...]
-    full: tuple[int, ...]
+    small: int  # only whether it runs: one half before
+    usual: int
+    full: int
+
+    def of(self, level: str) -> list[int]:
+        """Return the sizes of a run, from small to large.
+
+        >>> Sizes(2, 16, 800).of("usual"), Sizes(2, 16, 800).of("small")
+        ([2, 4, 8, 16], [1, 2])
+        """
+        largest = getattr(self, level)
+        divisors = (2, 1) if level == "small" else (8, 4, 2, 1)
+        return [largest // divisor for divisor in divisors]
 
 
 class Case(NamedTuple):
@@ -51,7 +61,8 @@ def equal_within(tolerance: float) -> Callable[[Any, Any], str]:
 
     def compare(ours: Any, theirs: Any) -> str:
         """Say how much the arrays differ."""
-        difference = float(np.abs(np.asarray(ours) - np.asarray(theirs)).max())
+        differences = np.asarray(ours) - np.asarray(theirs)
+        difference = float(np.abs(differences).max())
         sentence = f"largest difference {difference:.1e}"
         if not difference <= tolerance:
             raise DifferentError(f"{sentence}, more than {tolerance:g}")
@@ -65,5 +76,6 @@ def unit_vectors(n: int, dimensions: int, seed: int = SEED) -> np.ndarray:
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((n, dimensions), np.float32)
     vectors += 1
-    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    squares = np.einsum("ij,ij->i", vectors, vectors)  # without a copy
+    vectors /= np.sqrt(squares)[:, None]
     return vectors

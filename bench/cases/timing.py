@@ -1,5 +1,6 @@
 """The seconds and the memory of a system, in a process of its own."""
 
+import ctypes
 import gc
 import multiprocessing
 import tempfile
@@ -16,6 +17,7 @@ from .form import Prepare
 MOST_REPEATS = 5
 LEAST_REPEATS = 2
 ENOUGH = 6.0  # seconds of repeats
+LIBC = ctypes.CDLL(None)
 STATUS = Path("/proc/self/status")
 FORGET = Path("/proc/self/clear_refs")
 
@@ -25,6 +27,7 @@ class Measured(NamedTuple):
 
     n: int
     seconds: list[float]  # of each repeat
+    cpu: list[float]  # seconds of all threads
     megabytes: float  # at the peak, less what was held before
     result: Any
 
@@ -39,8 +42,10 @@ def status_megabytes(field: str) -> float:
 
 
 def forget_peak() -> None:
-    """Let the peak of memory begin anew."""
+    """Give free memory back, and let the peak of memory begin anew."""
     gc.collect()
+    if hasattr(LIBC, "malloc_trim"):
+        LIBC.malloc_trim(0)
     if FORGET.exists():
         FORGET.write_text("5")
 
@@ -50,14 +55,17 @@ def timed(work: Callable[[], Any], n: int, once: bool) -> Measured:
     forget_peak()
     held = status_megabytes("VmRSS")
     seconds: list[float] = []
+    cpu: list[float] = []
     while True:
         begin = time.perf_counter()
+        cpu_begin = time.process_time()
         result = work()
         seconds.append(time.perf_counter() - begin)
+        cpu.append(time.process_time() - cpu_begin)
         is_enough = len(seconds) >= LEAST_REPEATS and sum(seconds) > ENOUGH
         if once or is_enough or len(seconds) == MOST_REPEATS:
             break
-    return Measured(n, seconds, status_megabytes("VmHWM") - held, result)
+    return Measured(n, seconds, cpu, status_megabytes("VmHWM") - held, result)
 
 
 def measured(prepare: Prepare, sizes: Sequence[int], once: bool) -> list[Measured]:
@@ -85,4 +93,5 @@ def exponent_of(outcomes: Sequence[Measured]) -> float:
     """Return the exponent of the size, by least squares between the logarithms."""
     sizes = [outcome.n for outcome in outcomes]
     seconds = [min(outcome.seconds) for outcome in outcomes]
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    slope, _ = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    return float(slope)
