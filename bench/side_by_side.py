@@ -20,6 +20,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from collections.abc import Sequence
 from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # before numpy is imported
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -36,16 +37,15 @@ os.environ.update(TQDM_DISABLE="1", TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLI
 if "--small" in sys.argv:
     os.environ["NUMBA_DISABLE_JIT"] = "1"  # to compile takes longer than the small run
 
-import numpy as np
 import pandas as pd
-from cases import duplicates, encoding, lexical, measures, statistics, training, vectors
+from cases import duplicates, encoding, intervals, lexical, measures, training, vectors
 from cases.figure import figure_of_seconds
-from cases.form import OURS, Case, DifferentError, Peer
+from cases.form import OURS, Case, DifferentError, Peer, Prepare
 from cases.timing import Measured, apart, exponent_of, measured
 
 from interextra.figures import style
 
-MODULES = (measures, vectors, encoding, training, duplicates, lexical, statistics)
+MODULES = (measures, vectors, encoding, training, duplicates, lexical, intervals)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 # imported once, before the processes start
 IMPORTED = (
@@ -69,12 +69,36 @@ def missing(peer: Peer) -> list[str]:
     return [module for module in peer.needs if find_spec(module) is None]
 
 
+class Row(NamedTuple):
+    """What a system of a case takes at a size, beside ours."""
+
+    case: str
+    counted: str  # what n is
+    system: str
+    n: int
+    seconds: float  # the least
+    median: float
+    cpu: float  # seconds of all threads, the least
+    repeats: int
+    megabytes: float
+    ratio: float  # its seconds by ours
+    agreement: str
+
+    def line(self) -> str:
+        """Return it as printed."""
+        cells = [f"  {self.system:24}", f"{self.n:>10,}", f"{self.seconds:9.3f} s"]
+        cells.append(f"{self.megabytes:7,.0f} MiB")
+        if self.system != OURS:
+            cells += [f"x {self.ratio:.2f}", self.agreement]
+        return "  ".join(cells)
+
+
 class Comparison:
     """What is found: a row for each case, system and size, and what is not as it should be."""
 
     def __init__(self, level: str) -> None:
         self.level = level
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.growth: list[dict[str, Any]] = []
         self.skipped: list[str] = []
         self.faster: list[str] = []  # peers
@@ -82,82 +106,79 @@ class Comparison:
 
     def add(self, case: Case) -> None:
         """Measure a case, and print its table."""
-        sizes = case.sizes.of(self.level)
-        once = self.level == "small"
         print(f"\n{case.name} ({case.counted})", flush=True)
-        ours = apart(measured, case.ours, sizes, once)
+        ours = self.measured(case.ours, case)
         self.note(case, OURS, ours, ours)
         for system, peer in case.peers.items():
-            lacking = missing(peer)
+            lacking = ", ".join(missing(peer))
             if lacking:
-                self.skipped.append(f"{case.name}: {system} ({', '.join(lacking)} not installed)")
-                print(f"  {system}: skipped, {', '.join(lacking)} not installed")
+                line = f"{system}: skipped, {lacking} not installed"
+                self.skipped.append(f"{case.name}: {line}")
+                print(f"  {line}")
                 continue
-            theirs = apart(measured, peer.prepare, sizes, once)
-            self.note(case, system, theirs, ours)
-            if not once:
-                self.judge(case, system, peer)
+            self.note(case, system, self.measured(peer.prepare, case), ours)
+            if self.level != "small":
+                self.judge(self.rows[-1], peer)
+
+    def measured(self, prepare: Prepare, case: Case) -> list[Measured]:
+        """Measure a system in a process of its own."""
+        return apart(measured, prepare, case.sizes.of(self.level), self.level == "small")
 
     def note(
         self, case: Case, system: str, theirs: Sequence[Measured], ours: Sequence[Measured]
     ) -> None:
         """Add and print the rows of a system, and its growth."""
         for their, our in zip(theirs, ours, strict=True):
-            row = {
-                "case": case.name,
-                "counted": case.counted,
-                "system": system,
-                "n": their.n,
-                "seconds": min(their.seconds),
-                "median": float(np.median(their.seconds)),
-                "cpu": min(their.cpu),
-                "repeats": len(their.seconds),
-                "megabytes": round(their.megabytes, 1),
-                "ratio": min(their.seconds) / min(our.seconds),
-                "agreement": "" if system == OURS else self.agreement(case, system, their, our),
-            }
+            least = min(their.seconds)
+            row = Row(
+                case=case.name,
+                counted=case.counted,
+                system=system,
+                n=their.n,
+                seconds=least,
+                median=statistics.median(their.seconds),
+                cpu=min(their.cpu),
+                repeats=len(their.seconds),
+                megabytes=round(their.megabytes, 1),
+                ratio=least / min(our.seconds),
+                agreement=self.agreement(case, system, their, our),
+            )
             self.rows.append(row)
-            print(line_of(row), flush=True)
-        exponent = exponent_of(theirs)
-        self.growth.append({"case": case.name, "system": system, "exponent": exponent})
-        print(f"  {system:24} grows with the size to the power of {exponent:.2f}")
+            print(row.line(), flush=True)
+        if len(theirs) > 1:
+            exponent = exponent_of(theirs)
+            self.growth.append({"case": case.name, "system": system, "exponent": exponent})
+            print(f"  {system:24}  grows with the size to the power of {exponent:.2f}")
 
     def agreement(self, case: Case, system: str, their: Measured, our: Measured) -> str:
         """Return how results agree; note those that differ."""
+        if system == OURS:
+            return ""
         try:
             return case.compare(our.result, their.result)
         except DifferentError as error:
-            self.faults.append(f"{case.name}, {their.n:,}: {system} differs: {error}")
-            return f"DIFFERS: {error}"
+            differs = f"DIFFERS: {error}"
+            self.faults.append(f"{case.name}, {their.n:,}: {system} {differs}")
+            return differs
 
-    def judge(self, case: Case, system: str, peer: Peer) -> None:
+    def judge(self, row: Row, peer: Peer) -> None:
         """Note a peer that is faster at the largest size, or not as slow as it should be."""
-        last = self.rows[-1]
-        ratio = last["ratio"]
-        at = f"{case.name}, {last['n']:,}: {system}"
-        if ratio < 1:
-            self.faster.append(f"{at} takes {ratio:.2f} of our seconds")
-        if ratio < peer.least:
-            self.faults.append(f"{at} takes {ratio:.1f} times our seconds, not {peer.least:g}")
+        takes = f"{row.case}, {row.n:,}: {row.system} takes {row.ratio:.2f} times our seconds"
+        if row.ratio < 1:
+            self.faster.append(takes)
+        if row.ratio < peer.least:
+            self.faults.append(f"{takes}, not {peer.least:g}")
 
     def report(self) -> None:
         """Print what a reader must know."""
-        for title, lines in (
-            ("Faster than the kit", self.faster),
-            ("Skipped (pip install 'interextra[bench]'; text-dedup: see its case)", self.skipped),
-            ("NOT AS IT SHOULD BE", self.faults),
-        ):
+        titles = {
+            "Faster than the kit": self.faster,
+            "Skipped (extra `bench`; text-dedup: see its case)": self.skipped,
+            "NOT AS IT SHOULD BE": self.faults,
+        }
+        for title, lines in titles.items():
             if lines:
-                print(f"\n{title}:")
-                for line in lines:
-                    print(f"  {line}")
-
-
-def line_of(row: dict[str, Any]) -> str:
-    """Return a row as printed."""
-    numbers = f"{row['n']:>10,}{row['seconds']:10.3f} s{row['megabytes']:9,.0f} MiB"
-    ratio = "" if row["system"] == OURS else f"  x {row['ratio']:.2f}  {row['agreement']}"
-    return f"  {row['system']:24}{numbers}{ratio}"
+                print(f"\n{title}:", *lines, sep="\n  ")
 
 
 def machine() -> dict[str, Any]:
@@ -165,8 +186,9 @@ def machine() -> dict[str, Any]:
     processor = platform.machine()
     if MACHINE.exists():
         lines = MACHINE.read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = names[0] if names else processor
+        names = [line for line in lines if line.startswith("model name")]
+        if names:
+            _, _, processor = names[0].partition(": ")
     load, _, _ = os.getloadavg()
     return {
         "processor": processor,
@@ -190,7 +212,8 @@ def cold_run(profile: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as scratch:
         archive = Path(scratch, "commit.tar")
         copy = Path(scratch, "copy")
-        subprocess.run(["git", "archive", f"--output={archive}", "HEAD"], cwd=ROOT, check=True)
+        command = ["git", "archive", f"--output={archive}", "HEAD"]
+        subprocess.run(command, cwd=ROOT, check=True)
         shutil.unpack_archive(archive, copy, filter="data")
         variables = {"INTEREXTRA_CACHE": str(copy / "cache"), "PYTHONPATH": str(copy / "lib")}
         command = [sys.executable, "-m", "interextra", "run", "--profile", profile]
@@ -206,30 +229,37 @@ def main(level: str, names: Sequence[str], out: Path, profile: str) -> int:
     begin = time.perf_counter()
     for module in IMPORTED:
         importlib.import_module(module)
-    result: dict[str, Any] = {"sizes": level, "machine": machine()}
-    comparison = Comparison(level)
     cases = [case for case in CASES if not names or case.name in names]
+    result: dict[str, Any] = {"sizes": level, "machine": machine(), "versions": versions(cases)}
+    comparison = Comparison(level)
     for case in cases:
         comparison.add(case)
     if profile:
         result["cold_run"] = cold_run(profile)
     comparison.report()
+    table = pd.DataFrame(comparison.rows)
     result |= {
-        "versions": versions(cases),
-        "rows": comparison.rows,
+        "rows": table.to_dict("records"),
         "growth": comparison.growth,
         "faster": comparison.faster,
         "skipped": comparison.skipped,
         "faults": comparison.faults,
     }
+    write(result, table, out)
+    minutes = (time.perf_counter() - begin) / 60
+    print(f"\n{minutes:.1f} minutes; written to {out}")
+    return 1 if comparison.faults else 0
+
+
+def write(result: dict[str, Any], table: pd.DataFrame, out: Path) -> None:
+    """Write the JSON and the figure."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{NAME}.json").write_text(json.dumps(result, indent=1) + "\n")
+    text = json.dumps(result, indent=1)
+    (out / f"{NAME}.json").write_text(f"{text}\n")
     style()
-    figure = figure_of_seconds(pd.DataFrame(comparison.rows))
+    figure = figure_of_seconds(table)
     for kind in ("svg", "png"):
         figure.savefig(out / f"{NAME}.{kind}")
-    print(f"\n{time.perf_counter() - begin:.0f} s; written: {out}/{NAME}.json, .svg and .png")
-    return 1 if comparison.faults else 0
 
 
 if __name__ == "__main__":

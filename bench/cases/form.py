@@ -26,7 +26,7 @@ class Peer(NamedTuple):
 class Sizes(NamedTuple):
     """The largest size of a run; three halves of it come before, so that growth can be fitted."""
 
-    small: int  # only whether it runs: one half before
+    small: int  # only whether it runs: alone
     usual: int
     full: int
 
@@ -34,10 +34,10 @@ class Sizes(NamedTuple):
         """Return the sizes of a run, from small to large.
 
         >>> Sizes(2, 16, 800).of("usual"), Sizes(2, 16, 800).of("small")
-        ([2, 4, 8, 16], [1, 2])
+        ([2, 4, 8, 16], [2])
         """
         largest = getattr(self, level)
-        divisors = (2, 1) if level == "small" else (8, 4, 2, 1)
+        divisors = (1,) if level == "small" else (8, 4, 2, 1)
         return [largest // divisor for divisor in divisors]
 
 
