@@ -47,17 +47,6 @@ from interextra.figures import style
 
 MODULES = (measures, vectors, encoding, training, duplicates, lexical, intervals)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
-# imported once, before the processes start
-IMPORTED = (
-    "datasets",
-    "faiss",
-    "sentence_transformers",
-    "sklearn.cluster",
-    "sklearn.neighbors",
-    "interextra.models.training.trainer",
-    "interextra.overlap.near",
-    "interextra.stats.effects",
-)
 NAME = "side_by_side"
 OUT = Path("build", "bench")
 ROOT = Path(__file__).resolve().parents[1]
@@ -227,9 +216,8 @@ def cold_run(profile: str) -> dict[str, Any]:
 def main(level: str, names: Sequence[str], out: Path, profile: str) -> int:
     """Measure some cases, and write a JSON and a figure; return 1 where something is wrong."""
     begin = time.perf_counter()
-    for module in IMPORTED:
-        importlib.import_module(module)
     cases = [case for case in CASES if not names or case.name in names]
+    import_once(cases)
     result: dict[str, Any] = {"sizes": level, "machine": machine(), "versions": versions(cases)}
     comparison = Comparison(level)
     for case in cases:
@@ -249,6 +237,14 @@ def main(level: str, names: Sequence[str], out: Path, profile: str) -> int:
     minutes = (time.perf_counter() - begin) / 60
     print(f"\n{minutes:.1f} minutes; written to {out}")
     return 1 if comparison.faults else 0
+
+
+def import_once(cases: Sequence[Case]) -> None:
+    """Import what the systems of some cases import, before their processes start."""
+    for module in MODULES:
+        if any(case in cases for case in module.CASES):
+            for name in module.IMPORTS:
+                importlib.import_module(name)
 
 
 def write(result: dict[str, Any], table: pd.DataFrame, out: Path) -> None:

@@ -133,6 +133,8 @@ def share_found(ours: Rows, theirs: Rows) -> str:
     return sentence
 
 
+# what is imported once, before processes start
+IMPORTS = ("datasets", "interextra.overlap.near")
 CASES = [
     Case(
         "near-duplicates, 1,000 test queries",

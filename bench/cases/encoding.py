@@ -55,6 +55,8 @@ def search_library(n: int, folder: Path) -> Callable[[], np.ndarray]:
 
 
 LIBRARY = ("sentence_transformers",)
+# what is imported once, before processes start
+IMPORTS = ("sentence_transformers", "interextra.models.architectures.dense")
 CASES = [
     Case(
         "encode, tiny BERT",

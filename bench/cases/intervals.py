@@ -184,6 +184,8 @@ def near_intervals(ours: np.ndarray, theirs: list[float]) -> str:
     return sentence
 
 
+# what is imported once, before processes start
+IMPORTS = ("scipy.stats", "interextra.stats.effects")
 CASES = [
     Case(
         "intervals of 5 effects",

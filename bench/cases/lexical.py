@@ -179,6 +179,8 @@ def search_bm25s(n: int, folder: Path) -> Callable[[], np.ndarray]:
 
 OF_BM25S = ("bm25s", "Stemmer")
 SIZES = Sizes(400, 20_000, 200_000)
+# what is imported once, before processes start
+IMPORTS = ("interextra.models.search.lucene",)
 CASES = [
     Case(
         "BM25, index",

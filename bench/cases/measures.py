@@ -153,6 +153,8 @@ def with_ir_measures(n: int, folder: Path) -> Callable[[], Means]:
     return work
 
 
+# what is imported once, before processes start
+IMPORTS = ()
 CASES = [
     Case(
         "nDCG@10, RR@10, R@100",

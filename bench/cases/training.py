@@ -190,6 +190,8 @@ def same_loss(ours: float, theirs: float) -> str:
     return sentence
 
 
+# what is imported once, before processes start
+IMPORTS = ("sentence_transformers", "interextra.models.training.trainer")
 CASES = [
     Case(
         f"training, {architecture}",

@@ -169,6 +169,8 @@ def search_library(n: int, folder: Path) -> Callable[[], np.ndarray]:
     return work
 
 
+# what is imported once, before processes start
+IMPORTS = ("faiss", "sentence_transformers", "sklearn.cluster", "sklearn.neighbors")
 CASES = [
     Case(
         "nearest training queries",
