@@ -48,9 +48,9 @@ check: .venv/ready
 bench: .venv/ready
 	@$(PY) bench/side_by_side.py $(SIZES)
 
-# Memory and whole commands at the size of MS MARCO, and the speed of this device.
+# Memory and whole commands at the size of MS MARCO.
 bench-memory: .venv/ready
-	@for name in passages search indexes near_duplicates throughput; do echo "== $$name"; $(PY) bench/$$name.py || exit 1; done
+	@for name in passages search indexes near_duplicates; do echo "== $$name"; $(PY) bench/$$name.py || exit 1; done
 
 # How often statistics find what is there, and what is not.
 simulations: .venv/ready
