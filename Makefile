@@ -1,4 +1,4 @@
-# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make test-slurm   make lab   make bench   make base   make golden   make clean
+# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make test-slurm   make lab   make bench [SIZES=--full]   make bench-memory   make simulations   make base   make golden   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -49,8 +49,17 @@ lab: .venv/ready
 check: .venv/ready
 	@$(PY) -m tools.structure
 
+# The kit beside its alternatives: ten minutes on 2 cores; SIZES=--full those of MS MARCO, SIZES=--small seconds.
 bench: .venv/ready
-	@for script in bench/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+	@$(PY) bench/side_by_side.py $(SIZES)
+
+# Memory and whole commands at the size of MS MARCO.
+bench-memory: .venv/ready
+	@for name in passages search indexes near_duplicates; do echo "== $$name"; $(PY) bench/$$name.py || exit 1; done
+
+# How often statistics find what is there, and what is not.
+simulations: .venv/ready
+	@for name in finished_model planted_leaks seen_level; do echo "== $$name"; $(PY) bench/$$name.py || exit 1; done
 
 base: .venv/ready
 	@$(PY) -m tools.pretrain
@@ -83,4 +92,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: install run test test-browser test-slurm lab check bench base golden reference verify readme clean
+.PHONY: install run test test-browser test-slurm lab check bench bench-memory simulations base golden reference verify readme clean

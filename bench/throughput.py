@@ -99,10 +99,10 @@ def train_reranker(
     split: str,
     seed: int,
     folder: Path,
-) -> None:
+) -> dict:
     """Train a cross-encoder as `reranker.fit` does, without the index of BM25, which needs Java."""
     loss = PairLoss(reranker.build(recipe, seed), recipe)
-    train(loss, recipe, collection, query_ids, split, seed, folder, batches=PairBatches)
+    return train(loss, recipe, collection, query_ids, split, seed, folder, batches=PairBatches)
 
 
 def train_seconds(recipe: Trained, collection: Collection, folder: Path) -> float:

@@ -12,6 +12,7 @@ FORKING = (
     "indexes",
     "passages",
     "search",
+    "side_by_side",
 )  # start processes of their own; the others share what is imported
 
 

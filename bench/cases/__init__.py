@@ -1,0 +1,1 @@
+"""What is measured side by side, a module for each part of the kit."""
