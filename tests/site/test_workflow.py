@@ -176,7 +176,7 @@ def snakemake(house, *arguments):
     shutil.copy(ROOT / "Snakefile", house)
     for path in (ROOT / "profiles").glob("*/config.yaml"):
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        of_executor = ("slurm-", "kubernetes-", "container-", "executor", "shared-fs")
+        of_executor = ("slurm-", "kubernetes-", "container-", "executor", "default-storage")
         ours = {key: value for key, value in values.items() if not key.startswith(of_executor)}
         copied = house / "profiles" / path.parent.name / path.name
         copied.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def snakemake(house, *arguments):
     environment["PYTHONPATH"] = str(Path(interextra.__file__).parents[1])
     command = [f"{sys.prefix}/bin/snakemake", *arguments, "-n"]
     return subprocess.run(
-        command, cwd=house, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=house, env=environment, capture_output=True, text=True, timeout=300
     )
 
 
