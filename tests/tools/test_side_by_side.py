@@ -25,7 +25,9 @@ def test_memory_is_the_peak_of_the_work_alone():
     held = np.ones(30 * 2**17)  # 30 MiB that were there before
 
     def work():
-        return (np.ones(40 * 2**17) + 1).sum()  # twice 40 MiB, given back at the end
+        ones = np.ones(40 * 2**17)
+        twos = ones + ones
+        return twos.sum()  # of twice 40 MiB, given back at the end
 
     found = timed(work, 1, once=True)
     assert 75 < found.megabytes < 95 and held.any()
