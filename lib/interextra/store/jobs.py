@@ -38,23 +38,29 @@ def jobs(todo: Mapping[str, Sequence[Row]]) -> list[Job]:
         name, keys, needs (names of jobs), level, device, seconds; asked for: gpus, threads, mem_mb,
         minutes.
     """
-    shared: dict[tuple[str, int, str], list[Row]] = {}
-    for name, rows in todo.items():
-        for row in rows:
-            is_short = row["seconds"] < SHORT
-            own = "" if is_short else row["key"]
-            shared.setdefault((name + own, row["level"], row["device"]), []).append(row)
     made = []
     job_of: dict[str, str] = {}
-    for together in sorted(shared.values(), key=lambda rows: rows[0]["level"]):
+    for together in _alike(todo):
         for rows in _cut(together):
             job = _job(rows)
             job_of |= dict.fromkeys(job["keys"], job["name"])
             made.append((job, rows))
     for job, rows in made:
-        needed = {job_of[key] for row in rows for key in row["needs"] if key in job_of}
-        job["needs"] = sorted(needed)
+        needed = {key for row in rows for key in row["needs"]}
+        job["needs"] = sorted({job_of[key] for key in needed if key in job_of})
     return [job for job, _ in made]
+
+
+def _alike(todo: Mapping[str, Sequence[Row]]) -> list[list[Row]]:
+    """Return short rows of a notebook, level and device together, others alone; by level."""
+    alike: dict[tuple[str, int, str], list[Row]] = {}
+    for name, rows in todo.items():
+        for row in rows:
+            is_short = row["seconds"] < SHORT
+            sharing = name if is_short else row["key"]
+            group = (sharing, row["level"], row["device"])
+            alike.setdefault(group, []).append(row)
+    return sorted(alike.values(), key=lambda rows: rows[0]["level"])
 
 
 def _cut(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]  # of `described`
 HOUR = 3600.0
 OF_DEVICE = {"gpu": "GPU h", "cpu": "CPU h"}  # columns of `overview`
+Waiting = tuple[tuple[float, int], str]  # a result's place in the order, and its key
+Running = tuple[float, str]  # until when, and its key
 
 
 def described(store: Store, cells: Sequence[Cell]) -> list[Row]:
@@ -37,7 +39,8 @@ def described(store: Store, cells: Sequence[Cell]) -> list[Row]:
     for key, cell in every.items():
         store.plan(cell)
         needs = [needed.key for needed in cell.needs() if needed.key in missing]
-        levels[key] = 1 + max((levels[needed] for needed in needs), default=-1)
+        levels_of_needs = [levels[needed] for needed in needs]
+        levels[key] = max(levels_of_needs, default=-1) + 1
         row = {
             "key": key,
             "state": "todo" if key in missing else "done",
@@ -84,11 +87,13 @@ def priced(rows: Mapping[str, Sequence[Row]]) -> dict[str, "pd.DataFrame"]:
     """
     import pandas as pd
 
-    left = {name: {row["key"] for row in todo} for name, todo in to_compute(rows).items()}
+    left = to_compute(rows)
     tables = {}
     for name, of_notebook in rows.items():
         frame = pd.DataFrame(of_notebook)
-        is_left = frame["key"].isin(left[name]) & ~frame["key"].duplicated()
+        keys_left = [row["key"] for row in left[name]]
+        is_repeated = frame["key"].duplicated()
+        is_left = frame["key"].isin(keys_left) & ~is_repeated
         costs = pd.DataFrame(
             {
                 "kind": frame["what"].str.partition(" · ")[0],
@@ -171,7 +176,8 @@ def outlook(todo: Iterable[Row], gpus: int, cores: int) -> Outlook:
         key = max(following, key=lambda key: tails[key])
         path.append(rows[key])
         following = [other for other, row in rows.items() if key in row["needs"]]
-    return Outlook(path, max(tails.values(), default=0.0), makespan(rows, gpus, cores))
+    longest = max(tails.values(), default=0.0)
+    return Outlook(path, longest, makespan(rows, gpus, cores))
 
 
 def _tails(rows: Mapping[str, Row]) -> dict[str, float]:
@@ -233,28 +239,36 @@ class _Machine:
         tails = _tails(rows)
         # a larger one waits longer: first the longest chain, of equal ones the first
         self.order = {key: (-tails[key], place) for place, key in enumerate(rows)}
-        self.ready: dict[str, list[tuple[tuple[float, int], str]]] = {"gpu": [], "cpu": []}
-        self.running: list[tuple[float, str]] = []  # until when
+        self.ready: dict[str, list[Waiting]] = {"gpu": [], "cpu": []}
+        self.running: list[Running] = []
 
     def taken(self, key: str) -> int:
         """Return how many GPUs or cores a result takes, of those that there are."""
         row = self.rows[key]
-        return min(row["gpus"] or row["threads"], self.all[row["device"]])
+        asked = row["gpus"] or row["threads"]
+        return min(asked, self.all[row["device"]])
 
     def add(self, key: str) -> None:
         """Let a result wait for its device."""
-        heapq.heappush(self.ready[self.rows[key]["device"]], (self.order[key], key))
+        device = self.rows[key]["device"]
+        heapq.heappush(self.ready[device], (self.order[key], key))
 
     def start(self) -> None:
         """Start the results that find a free device."""
         for device, waiting in self.ready.items():
-            while waiting and self.taken(waiting[0][1]) <= self.free[device]:
-                _, key = heapq.heappop(waiting)
-                self.free[device] -= self.taken(key)
-                heapq.heappush(self.running, (self.now + self.rows[key]["seconds"], key))
+            while waiting:
+                _, key = waiting[0]
+                taken = self.taken(key)
+                if taken > self.free[device]:
+                    break
+                heapq.heappop(waiting)
+                self.free[device] -= taken
+                until = self.now + self.rows[key]["seconds"]
+                heapq.heappush(self.running, (until, key))
 
     def finish(self) -> str:
         """Wait for the first of the running results, and return it."""
         self.now, key = heapq.heappop(self.running)
-        self.free[self.rows[key]["device"]] += self.taken(key)
+        device = self.rows[key]["device"]
+        self.free[device] += self.taken(key)
         return key

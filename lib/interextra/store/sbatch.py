@@ -9,6 +9,7 @@ from pathlib import Path
 from interextra.store.files import write_text
 from interextra.store.jobs import Job
 
+Array = list[Job]
 LARGEST_ARRAY = 1000  # tasks: Slurm allows so many unless it is told otherwise
 TASK = """\
 #!/bin/bash
@@ -74,16 +75,7 @@ def write(
     task = write_text(folder / "task.sh", TASK.format(interextra=interextra))
     last = RUN.format(interextra=interextra, arguments=shlex.join(arguments))
     notebooks = write_text(folder / "notebooks.sh", last)
-    blocks = []
-    for level, arrays in _by_level(jobs):
-        lines = ['next=""']
-        for number, array in enumerate(arrays, start=1):
-            keys = [" ".join(job["keys"]) for job in array]
-            name = f"{level}-{array[0]['device']}-{number}"
-            listed = write_text(folder / f"{name}.txt", "\n".join(keys) + "\n")
-            options = [f"--job-name=interextra-{name}", f"--array=1-{len(array)}", *_asked(array)]
-            lines.append(_submitted([*options, task, listed]))
-        blocks.append("\n".join([*lines, 'ids="$next"']))
+    blocks = [_block(folder, level, arrays, task) for level, arrays in _by_level(jobs)]
     blocks.append(_submitted(["--job-name=interextra-notebooks", *_asked([run]), notebooks]))
     submit = folder / "submit.sh"
     text = SUBMIT.format(
@@ -95,7 +87,21 @@ def write(
     return write_text(submit, text)
 
 
-def _by_level(jobs: Sequence[Job]) -> Iterator[tuple[int, list[list[Job]]]]:
+def _block(folder: Path, level: int, arrays: Sequence[Array], task: Path) -> str:
+    """Write the keys of the arrays of a level; return the lines that submit them."""
+    lines = ['next=""']
+    for number, array in enumerate(arrays, start=1):
+        device = array[0]["device"]
+        name = f"{level}-{device}-{number}"
+        keys = [" ".join(job["keys"]) for job in array]
+        text = "\n".join(keys)
+        listed = write_text(folder / f"{name}.txt", f"{text}\n")
+        of_array = [f"--job-name=interextra-{name}", f"--array=1-{len(array)}"]
+        lines.append(_submitted([*of_array, *_asked(array), task, listed]))
+    return "\n".join([*lines, 'ids="$next"'])
+
+
+def _by_level(jobs: Sequence[Job]) -> Iterator[tuple[int, list[Array]]]:
     """Yield each level with its arrays: jobs of as many GPUs that take about as long."""
     for level in sorted({job["level"] for job in jobs}):
         alike: dict[tuple[int, int], list[Job]] = {}
