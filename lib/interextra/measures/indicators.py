@@ -18,6 +18,7 @@ from scipy.stats import rankdata
 from interextra.data.queries import Part, Queries
 from interextra.models.model import Model, OfModel, load_model
 from interextra.models.prices import FLOAT32_MEGABYTES
+from interextra.models.retriever import Encoder
 from interextra.splits.shift import Shift
 from interextra.stats.bootstrap import ratio
 from interextra.stats.correlation import correlation_test
@@ -45,10 +46,14 @@ class Nearness(OfModel):
         return f"nearness · {test_sets} · {self.model.title()}"
 
     def memory(self) -> float:
-        """Return the estimated megabytes at the peak: all similarities, and a copy of them."""
+        """Return the estimated megabytes at the peak.
+
+        Those of the similarities of as many queries as are compared at once, and two copies.
+        """
         n_test = sum(part.size() for part in self.queries)
         n_train = self.model.train.size()
-        similarities = 2 * n_test * n_train * FLOAT32_MEGABYTES
+        n_at_once = min(n_test, Encoder.query_block)
+        similarities = 3 * n_at_once * n_train * FLOAT32_MEGABYTES
         encoding = self.recipe.search_memory(n_train + n_test)
         return super().memory() + encoding + similarities
 
