@@ -18,6 +18,7 @@ ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 LONGEST = int(60 * float(config.get("hours", 0)))  # minutes that a job may ask for; 0: as many as it needs
 INTEREXTRA = [sys.executable, "-m", "interextra.cli"]  # of the environment that runs snakemake
+SNAKEMAKE = 800  # MB that it takes itself in a job of a cluster, where it runs twice, with up to 397 MB each
 JOBS = Path("outputs/jobs")
 
 
@@ -92,7 +93,7 @@ rule cells:
         results=lambda wildcards: job_of(wildcards)["keys"],
     threads: lambda wildcards: job_of(wildcards)["threads"]
     resources:
-        mem_mb=lambda wildcards, attempt: job_of(wildcards)["mem_mb"] * attempt,
+        mem_mb=lambda wildcards, attempt: SNAKEMAKE + job_of(wildcards)["mem_mb"] * attempt,
         runtime=lambda wildcards, attempt: minutes(job_of(wildcards)["minutes"], attempt),
         gpu=lambda wildcards: job_of(wildcards)["gpus"],
     shell:
@@ -106,7 +107,7 @@ rule notebooks:
         touch("outputs/jobs/{plan}/notebooks.done"),
     threads: lambda wildcards: read_plan(wildcards.plan)["run"]["threads"]
     resources:
-        mem_mb=lambda wildcards, attempt: read_plan(wildcards.plan)["run"]["mem_mb"] * attempt,
+        mem_mb=lambda wildcards, attempt: SNAKEMAKE + read_plan(wildcards.plan)["run"]["mem_mb"] * attempt,
         runtime=lambda wildcards, attempt: minutes(read_plan(wildcards.plan)["run"]["minutes"], attempt),
         gpu=0,
     shell:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 # Where a Slurm that is already there has its configuration.
@@ -165,6 +165,7 @@ def slurm(folder: Path, accounting: bool) -> Iterator[dict[str, str]]:
     configure(folder, ports, accounting)
     with ExitStack() as running:
         daemons = Daemons(folder, running)
+        running.callback(end_orphans, folder)
         daemons.start_munge()
         if accounting:
             daemons.start_database(ports["mariadbd"])
@@ -335,6 +336,16 @@ def cancel_all(environment: dict[str, str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while said(["squeue", "--noheader"], environment).strip() and time.monotonic() < deadline:
         time.sleep(PAUSE)
+
+
+def end_orphans(folder: Path) -> None:
+    """End what jobs left: processes whose parent ended before them, so that Slurm lost them."""
+    ours = f"SLURM_CONF={folder}/slurm.conf".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            variables = path.read_bytes()
+            if ours in variables and b"SLURM_JOB_ID=" in variables:
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def answers(port: int) -> bool:

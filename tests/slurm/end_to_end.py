@@ -34,7 +34,7 @@ ACCOUNTED = "JobID,Comment,State,ReqCPUS,ReqMem,TimelimitRaw,ElapsedRaw,TotalCPU
 SUBMITTED = "has been submitted with SLURM jobid"
 T = TypeVar("T")
 # In the Snakefile, what a job asks for; and the same in a house where it is too little at first.
-MEMORY = 'job_of(wildcards)["mem_mb"] * attempt'
+MEMORY = 'SNAKEMAKE + job_of(wildcards)["mem_mb"] * attempt'
 TOO_LITTLE = "450 * 2 ** (attempt - 1)"  # MB: enough for Snakemake itself
 
 
