@@ -1,27 +1,39 @@
 """The figure of seconds over size."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import matplotlib.ticker
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from interextra.figures import Drawing, colours_of
-from interextra.figures.looks import keys_of, kind_of_figure
-from interextra.figures.panels import figure_of, panels_of
+from interextra.figures import Drawing
+from interextra.figures.looks import INK, OTHERS, kind_of_figure
+from interextra.figures.panels import figure_of, finish, panels_of
+from interextra.figures.words import wrapped
 
 from .form import OURS
 
-LINE = {"marker": "o", "ms": 4, "lw": 1.4}
+INCHES = 1.25  # of what is written below a panel
+MARKERS = "os^"
 
 
 @kind_of_figure
 def figure_of_seconds(rows: pd.DataFrame) -> Drawing:
-    """Return seconds over size, both logarithmic, a panel a case, a colour a system."""
-    figure, drawn = figure_of(panels_of(rows, "case"), 2, 2)
+    """Return seconds over size, both logarithmic, a panel a case, a line a system."""
+    looks = looks_of(rows["system"].unique())
+    figure, drawn = figure_of(panels_of(rows, "case"), 1.8, 3)
     for axis, part in drawn:
-        draw_case(axis, part)
-    figure.supylabel("seconds, the least of several repeats")
+        draw_case(axis, part, looks)
+    figure.supylabel("seconds")
+    keys = {"the kit": [], "others": []}
+    for system, look in looks.items():
+        title = "the kit" if is_ours(system) else "others"
+        keys[title].append(Line2D([], [], label=system, **look))
+    finish(figure, keys)
     last = rows.groupby(["case", "system"], sort=False).tail(1)
-    peers = last[~last["system"].str.startswith(OURS)]
+    peers = last[~last["system"].map(is_ours)]
     n_slower = int((peers["ratio"] > 1).sum())
     message = f"At the largest size the kit is faster than {n_slower} of {len(peers)} others."
     seen = f"Lines of seconds over size in {rows['case'].nunique()} panels. {message}"
@@ -29,22 +41,41 @@ def figure_of_seconds(rows: pd.DataFrame) -> Drawing:
     return figure
 
 
-def draw_case(axis: Axes, part: pd.DataFrame) -> None:
+def is_ours(system: str) -> bool:
+    """Return whether a system is a way of the kit."""
+    return system.startswith(OURS)
+
+
+def looks_of(systems: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the look of each system's line, another for each."""
+    looks: dict[str, dict[str, Any]] = {}
+    n_others = 0
+    for system in systems:
+        if is_ours(system):
+            line_style = "-" if system == OURS else "--"
+            looks[system] = {"color": INK, "marker": "o", "ms": 3, "lw": 2, "ls": line_style}
+            continue
+        round_of_colours, place = divmod(n_others, len(OTHERS))
+        marker = MARKERS[round_of_colours]
+        looks[system] = {"color": OTHERS[place], "marker": marker, "ms": 4, "lw": 1.2}
+        n_others += 1
+    return looks
+
+
+def draw_case(axis: Axes, part: pd.DataFrame, looks: dict[str, dict[str, Any]]) -> None:
     """Draw a panel."""
-    colours = colours_of(part, "system")
     for system, points in part.groupby("system", sort=False):
-        axis.plot(points["n"], points["seconds"], color=colours[system], **LINE)
+        axis.plot(points["n"], points["seconds"], **looks[system])
     axis.set_xscale("log")
     axis.set_yscale("log")
     places = part["n"].unique().tolist()
-    axis.set_xticks(places, [short(place) for place in places])
+    ends = (min(places), max(places))
+    axis.set_xticks(places, [short(place) if place in ends else "" for place in places])
     axis.minorticks_off()
     seconds = matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}")
     axis.yaxis.set_major_formatter(seconds)
-    axis.set_xlabel(part["counted"].iloc[0])
-    axis.margins(y=0.15)
-    keys = keys_of(colours, **LINE)
-    axis.legend(handles=keys, fontsize="small")
+    axis.set_xlabel(wrapped(part["counted"].iloc[0], INCHES))
+    axis.margins(y=0.1)
 
 
 def short(number: int) -> str:

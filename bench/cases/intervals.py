@@ -213,7 +213,7 @@ CASES = [
     ),
     Case(
         "R(q, T), mean similarity",
-        "training queries, and 6.2% as many test queries",
+        "training queries, 6.2% as many test queries",
         Sizes(1000, 24_000, 100_000),
         similarity_ours,
         {"all pairs": Peer(similarity_pairs, least=ALL_PAIRS)},

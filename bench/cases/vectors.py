@@ -174,7 +174,7 @@ IMPORTS = ("faiss", "sentence_transformers", "sklearn.cluster", "sklearn.neighbo
 CASES = [
     Case(
         "nearest training queries",
-        "training queries, and 1.4% as many test queries",
+        "training queries, 1.4% as many test queries",
         Sizes(1000, 80_000, 503_000),
         nearest_ours,
         {
