@@ -155,7 +155,7 @@ def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> str:
     if values is None:
         return (
             "What the clean queries can tell apart is told from a run: give --run, and qrels with "
-            "doc_ids."
+            "doc_ids; or install what BM25 needs (pip install 'interextra[train]')."
         )
     clean = values[~values.index.isin(seen)]
     if len(clean) < LEAST_QUERIES:

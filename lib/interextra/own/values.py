@@ -224,13 +224,13 @@ def _refuse_missing_runs(
 ) -> None:
     """Refuse sets that lack a run with a seed that another set has."""
     missing = []
-    for set_name, seed in _missing(paths, set_names, only_seed="{seed}"):
+    for set_name, seed in _missing(paths, set_names, only_seed="1"):
         of_set = pattern.replace("{part}", set_name)
         missing.append(of_set.replace("{seed}", seed))
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
-            "put them there"
+            "put the rankings of your models there"
         )
 
 
