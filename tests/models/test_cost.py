@@ -187,4 +187,5 @@ def test_a_graph_is_priced_by_what_it_costs_to_build(source, train):
     exact = Searched(encoded=encoded, queries=(train,))
     graph = Searched(encoded=encoded, queries=(train,), index="HNSW32")
     building = build_seconds("HNSW32", "", source.n_passages(), 64)
-    assert graph.seconds() == pytest.approx(exact.seconds() + building) > exact.seconds()
+    assert graph.seconds() == pytest.approx(exact.seconds() + building)
+    assert building > 0

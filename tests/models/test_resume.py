@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -49,7 +50,8 @@ def compute(cache, root, cell, due=(), killed_after=None, killed_in=None):
         finish(self, path)
 
     Checkpoints.is_due, Checkpoints.finish = is_due, finish_or_die
-    Store(root).build(cell)
+    with open(cache.with_name("said.txt"), "w", buffering=1) as said, redirect_stderr(said):
+        Store(root).build(cell)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +60,14 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture
-def run(cache, capfd):
+def run(cache):
     """Build in a process of its own; how it ended, and what it said."""
 
     def run(root, cell, **fate):
         process = FORKS.Process(target=compute, args=(cache, root, cell), kwargs=fate)
         process.start()
         process.join()
-        return process.exitcode, capfd.readouterr().err
+        return process.exitcode, cache.with_name("said.txt").read_text()
 
     return run
 
