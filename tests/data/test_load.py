@@ -410,7 +410,7 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,keep=" + "9" * 5000, "must be a number of queries"),
         (
             "mini:seed=x",
-            "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_graded=INTEGER",
+            "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_domains=INTEGER, n_graded=INTEGER",
         ),
         ("mini:size=3", "unknown option size=3"),
         ("mini:small", "'small' is no option"),

@@ -194,7 +194,7 @@ def _world_of(spec: str) -> tuple[str, dict[str, int]]:
     _, _, rest = spec.partition(":")
     known = ["seed"]
     if not rest.startswith("ood-"):
-        known = ["mismatch", "n_dev", "n_graded", "n_train", "seed"]
+        known = ["mismatch", "n_dev", "n_domains", "n_graded", "n_train", "seed"]
         rest = f"mini,{rest}".rstrip(",")
     name, options = split_options(spec, rest)
     for key, value in options.items():

@@ -254,4 +254,5 @@ def _beside_zero(frame: DataFrame, value: str, sure: str) -> str:
     is_above = frame.loc[is_coloured, value] > 0
     n_above = is_above.sum()
     n_below = len(is_above) - n_above
-    return f"{n_above} of {is_known.sum()} coloured as above 0, {n_below} as below."
+    n_known = is_known.sum()
+    return f"{n_above} of {n_known} coloured as above 0, {n_below} as below."

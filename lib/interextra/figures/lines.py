@@ -86,7 +86,9 @@ def bands(
     if log:
         _make_logarithmic(figure.axes, frame[x])
     hues = keys_of(colours, marker="o", ms=4, lw=2)
-    marks = keys_of({"chosen on the gate's queries": INK}, lw=0.8) if CHOSEN in frame else []
+    marks = []
+    if CHOSEN in frame:
+        marks = keys_of({"chosen on the gate's queries": INK}, lw=0.8)
     finish(figure, {in_words(hue): hues, "": [*level_keys, *marks]}, in_words(x), label)
     message = _rising(panels.values(), x, y, hue)
     seen = extent_of(f"Lines of {label} over {in_words(x)}", frame, y, [hue, x, panel])

@@ -87,7 +87,8 @@ def figure_of(
         inches = width * share / sum(ratios)
         name = wrapped(in_words(title), 0.75 * inches)
         _label(axis, name, n_ticks)
-    return figure, list(zip(axes, panels.values(), strict=False))
+    drawn = zip(axes, panels.values(), strict=False)
+    return figure, list(drawn)
 
 
 def figure_of_rows(

@@ -40,7 +40,8 @@ def names_of(frame: DataFrame, columns: Names) -> pd.Series:
     if isinstance(columns, str):
         columns = [columns]
     texts = [map(_text, frame[column].tolist()) for column in columns]
-    joined = [", ".join(row) for row in zip(*texts, strict=True)]
+    rows = zip(*texts, strict=True)
+    joined = [", ".join(row) for row in rows]
     return pd.Series(joined, frame.index, object)
 
 

@@ -129,7 +129,8 @@ class Store:
 
     def planned(self) -> list[Cell]:
         """Return all cells that were planned and still have the key of their note."""
-        cells = [self._read(path.stem) for path in sorted(self.root.glob("planned/*.json"))]
+        notes = sorted(self.root.glob("planned/*.json"))
+        cells = [self._read(note.stem) for note in notes]
         return [cell for cell in cells if cell is not None]
 
     def cell(self, key: str) -> Cell:
@@ -225,7 +226,8 @@ class Store:
         if not folder.exists() or not any(folder.iterdir()):  # a workflow engine makes an empty one
             return
         problem = self._problem(cell)
-        aside = self.root / "aside" / f"{cell.key}.{time.time_ns()}"
+        now = time.time_ns()
+        aside = self.root / "aside" / f"{cell.key}.{now}"
         aside.parent.mkdir(parents=True, exist_ok=True)
         os.replace(folder, aside)
         if problem != OUTDATED:

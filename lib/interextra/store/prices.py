@@ -132,7 +132,9 @@ def overview(rows: Mapping[str, Sequence[Row]]) -> "pd.DataFrame":
     import pandas as pd
 
     left = to_compute(rows)
-    lines = {name: _line(of_notebook, left[name]) for name, of_notebook in rows.items()}
+    lines = {}
+    for name, of_notebook in rows.items():
+        lines[name] = _line(of_notebook, left[name])
     every = [row for of_notebook in rows.values() for row in of_notebook]
     lines["in all"] = _line(every, [row for todo in left.values() for row in todo])
     return pd.DataFrame.from_dict(lines, orient="index")
@@ -238,7 +240,9 @@ class _Machine:
                 raise InputError(f"a plan with {self.free[device]} of {device}: give one or more")
         tails = _tails(rows)
         # a larger one waits longer: first the longest chain, of equal ones the first
-        self.order = {key: (-tails[key], place) for place, key in enumerate(rows)}
+        self.order = {}
+        for place, key in enumerate(rows):
+            self.order[key] = (-tails[key], place)
         self.ready: dict[str, list[Waiting]] = {"gpu": [], "cpu": []}
         self.running: list[Running] = []
 

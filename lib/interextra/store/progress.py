@@ -62,7 +62,8 @@ class State(NamedTuple):
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        return f"{self.done:,} of {self.results:,} results done, {self._running_and_left()}"
+        done = f"{self.done:,} of {self.results:,} results done"
+        return f"{done}, {self._running_and_left()}"
 
     def by_work(self) -> str:
         """Say it by the share of the work, where results differ much in what they cost."""
@@ -90,7 +91,8 @@ class Step(NamedTuple):
         if not note:
             return cls()
         losses = note["loss"]
-        return cls(note["step"], note["steps"], losses[0] if losses else None)
+        loss = losses[0] if losses else None
+        return cls(note["step"], note["steps"], loss)
 
     @property
     def share(self) -> float:
@@ -101,8 +103,10 @@ class Step(NamedTuple):
         """Say it, after a comma; nothing before the first note."""
         if not self.step:
             return ""
-        loss = f", loss {self.loss:.3f}" if self.loss is not None else ""
-        return f", step {self.step:,} of {self.steps:,}{loss}"
+        step = f", step {self.step:,} of {self.steps:,}"
+        if self.loss is None:
+            return step
+        return f"{step}, loss {self.loss:.3f}"
 
 
 class Results:
@@ -147,7 +151,8 @@ class Results:
 
         None where its record has none.
         """
-        seconds = self.store.noted(self.store.root / key / "provenance.json").get("seconds")
+        record = self.store.noted(self.store.root / key / "provenance.json")
+        seconds = record.get("seconds")
         if isinstance(seconds, dict):
             seconds = seconds.get("whole notebook")
         if not isinstance(seconds, int | float) or not 0 <= seconds < LONGEST:
@@ -173,7 +178,8 @@ class Results:
     def step(self, key: str) -> "Step":
         """Return how far the training of a cell is that is being built, by its NOTE."""
         with suppress(OSError):  # the folder goes to its place just now
-            for path in (self.store.root / "building" / key).glob(f"**/{NOTE}"):
+            building = self.store.root / "building" / key
+            for path in building.glob(f"**/{NOTE}"):
                 return Step.of(self.store.noted(path))
         return Step()
 
@@ -262,8 +268,10 @@ class Progress(ExitStack):
             jobs = []
             for job in running:
                 so_far = lasting(self.shown - job.since)
-                jobs.append(f"{job.cell.title()} ({so_far}{self.results.step(job.cell.key)})")
-            line = f"{self.formatted(self.results.state())}: {', '.join(jobs)}"
+                step = self.results.step(job.cell.key)
+                jobs.append(f"{job.cell.title()} ({so_far}{step})")
+            overview = self.formatted(self.results.state())
+            line = f"{overview}: {', '.join(jobs)}"
             print(line.rstrip(": "), flush=True)
 
     def _log(self, ended: Job) -> None:
@@ -272,8 +280,9 @@ class Progress(ExitStack):
         if seconds is None:
             return
         finished = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        what = " ".join(ended.cell.title().split())
-        row = (finished, f"{seconds:.3f}", ended.worker, ended.cell.key, what)
+        cell = ended.cell
+        what = " ".join(cell.title().split())
+        row = (finished, f"{seconds:.3f}", ended.worker, cell.key, what)
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -295,7 +304,8 @@ class Progress(ExitStack):
         for job in sorted(running, key=lambda job: job.worker):
             so_far = lasting(time.time() - job.since)
             step = self.results.step(job.cell.key)
-            line = f"worker {job.worker}  {so_far:>6}  {job.cell.title()}{step}"
+            title = job.cell.title()
+            line = f"worker {job.worker}  {so_far:>6}  {title}{step}"
             lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
         n_pages = len(list(self.folder.glob("[0-9][0-9]_*.html")))
         index = self.folder / "index.html"

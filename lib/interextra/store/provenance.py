@@ -58,7 +58,8 @@ def processor() -> str:
         facts[name.strip()] = value.strip()
     if "model name" not in facts:
         return platform.machine()
-    return f"{facts['model name']}, family {facts['cpu family']}, model {facts['model']}"
+    family_and_model = f"family {facts['cpu family']}, model {facts['model']}"
+    return f"{facts['model name']}, {family_and_model}"
 
 
 def record(root: Path, **sections: Any) -> dict[str, Any]:
@@ -72,7 +73,9 @@ def record(root: Path, **sections: Any) -> dict[str, Any]:
         Further sections; `_` in their names becomes a space.
     """
     torch = sys.modules.get("torch")  # not imported only to ask
-    device = torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
+    device = "cpu"
+    if torch and torch.cuda.is_available():
+        device = torch.cuda.get_device_name(0)
     hardware = {"processor": processor(), "cores": os.cpu_count(), "device": device}
     software = {"python": platform.python_version(), "libraries": versions()}
     is_checkout = (root / "params").is_dir()  # else the user's own project, or the cache

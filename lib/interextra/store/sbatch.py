@@ -75,8 +75,11 @@ def write(
     task = write_text(folder / "task.sh", TASK.format(interextra=interextra))
     last = RUN.format(interextra=interextra, arguments=shlex.join(arguments))
     notebooks = write_text(folder / "notebooks.sh", last)
-    blocks = [_block(folder, level, arrays, task) for level, arrays in _by_level(jobs)]
-    blocks.append(_submitted(["--job-name=interextra-notebooks", *_asked([run]), notebooks]))
+    blocks = []
+    for level, arrays in _by_level(jobs):
+        blocks.append(_block(folder, level, arrays, task))
+    of_notebooks = ["--job-name=interextra-notebooks", *_asked([run])]
+    blocks.append(_submitted([*of_notebooks, notebooks]))
     submit = folder / "submit.sh"
     text = SUBMIT.format(
         root=shlex.quote(str(root)),
@@ -97,7 +100,8 @@ def _block(folder: Path, level: int, arrays: Sequence[Array], task: Path) -> str
         text = "\n".join(keys)
         listed = write_text(folder / f"{name}.txt", f"{text}\n")
         of_array = [f"--job-name=interextra-{name}", f"--array=1-{len(array)}"]
-        lines.append(_submitted([*of_array, *_asked(array), task, listed]))
+        options = [*of_array, *_asked(array)]
+        lines.append(_submitted([*options, task, listed]))
     return "\n".join([*lines, 'ids="$next"'])
 
 
@@ -121,9 +125,12 @@ def _asked(jobs: Sequence[Job]) -> list[str]:
     threads = max(job["threads"] for job in jobs)
     megabytes = max(job["mem_mb"] for job in jobs)
     minutes = max(job["minutes"] for job in jobs)
-    options = [f"--cpus-per-task={threads}", f"--mem={megabytes}", f"--time={minutes}"]
+    options = [f"--cpus-per-task={threads}"]
+    options += [f"--mem={megabytes}", f"--time={minutes}"]
     gpus = max(job["gpus"] for job in jobs)
-    return [*options, f"--gpus={gpus}"] if gpus else options
+    if gpus:
+        options.append(f"--gpus={gpus}")
+    return options
 
 
 def _submitted(words: Sequence[object]) -> str:

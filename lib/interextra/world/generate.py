@@ -186,6 +186,7 @@ def generate_mini(
     n_dev: int = 400,
     n_graded: int | None = None,
     mismatch: int = 44,
+    n_domains: int | None = None,
 ) -> World:
     """Return the world `mini`; the same arguments give the same bytes.
 
@@ -201,16 +202,22 @@ def generate_mini(
         Percent of the passages about one fact that share little but the name with a query; chosen
         on the worlds 901 and 902 (tools/development.py) so that each architecture beats BM25 in
         domain.
+    n_domains
+        How many of the domains it is about, for small worlds; unless given, all ten.
 
     Raises
     ------
     InputError
-        Sizes that are too large.
+        Sizes that are too large; no such number of domains.
     """
     largest_mismatch = 100 * (1 - OPENINGS - FAQ - CLOSINGS)
     if mismatch > largest_mismatch:
         raise InputError(f"mismatch = {mismatch}: at most {largest_mismatch:.0f} percent")
     files = load("common.yaml")["domains"]
+    if n_domains is not None:
+        if not 1 <= n_domains <= len(files):
+            raise InputError(f"n_domains = {n_domains}: between 1 and {len(files)}")
+        files = files[:n_domains]
     passages_rng = Random(f"mini-{seed}-passages")
     composer = Composer(files, passages_rng, mismatch=mismatch / 100)
     if n_graded is None:

@@ -97,12 +97,12 @@ def _top_keys(scores: "torch.Tensor", places: np.ndarray, k: int) -> "torch.Tens
     place_keys = torch.as_tensor(_LOW_BITS - places.astype(np.int64))
     place_keys = place_keys.to(scores.device)
     k = min(k, scores.shape[1])
-    top_scores, columns = scores.topk(k, dim=1)
-    keys = _packed(top_scores, place_keys[columns])
-    # torch.topk picks any of the tied scores at the cut: where more reach the last score, weigh all
-    # of them
-    n_reaching = (scores >= top_scores[:, -1:]).sum(dim=1)
-    tied_at_cut = (n_reaching > k).nonzero().squeeze(1)
+    k_searched = min(k + 1, scores.shape[1])  # one more shows whether the last one is tied with it
+    top_scores, columns = scores.topk(k_searched, dim=1)
+    keys = _packed(top_scores[:, :k], place_keys[columns[:, :k]])
+    # torch.topk picks any of the tied scores at the cut: there, weigh all passages
+    is_tied = (top_scores[:, k:] == top_scores[:, k - 1 : k]).any(dim=1)
+    tied_at_cut = is_tied.nonzero().squeeze(1)
     for queries in tied_at_cut.split(256):
         all_keys = _packed(scores[queries], place_keys.expand(len(queries), -1))
         keys[queries] = all_keys.topk(k, dim=1).values
