@@ -211,6 +211,17 @@ def test_unknown_worlds_and_too_few_training_queries_are_refused():
         generate("mini", n_dev=8000)
     with pytest.raises(InputError, match="mismatch = 90: at most 84 percent"):
         generate("mini", mismatch=90)
+    for n_domains in (0, 11):
+        with pytest.raises(InputError, match=f"n_domains = {n_domains}: between 1 and 10"):
+            generate("mini", n_domains=n_domains)
+
+
+def test_a_world_of_two_domains_is_about_them_alone(mini):
+    small = generate("mini", n_domains=2, n_train=1200, n_dev=100)
+    domains = set(small.facts["domain"])
+    assert len(domains) == 2 and domains < set(mini.facts["domain"])
+    assert len(small.passages) < len(mini.passages) / 3
+    assert set(small.queries["train"]["domain"]) == domains
 
 
 def test_labels(mini):

@@ -204,7 +204,8 @@ def _names_of_models(rows: pd.DataFrame, coded: Coded, key: Key) -> Names:
     Where nobody named them, each group has models of its own: one a side, or, where they were
     trained without a part of the queries, the same ones on both sides.
     """
-    labels = pd.DataFrame({"side": coded.side, "model": coded.model})
+    columns = {"side": coded.side, "model": coded.model}
+    labels = pd.DataFrame(columns)
     if "trained" in rows:
         labels["name"] = rows["trained"].fillna("").to_numpy(object)
         return {

@@ -213,11 +213,7 @@ def generate_mini(
     largest_mismatch = 100 * (1 - OPENINGS - FAQ - CLOSINGS)
     if mismatch > largest_mismatch:
         raise InputError(f"mismatch = {mismatch}: at most {largest_mismatch:.0f} percent")
-    files = load("common.yaml")["domains"]
-    if n_domains is not None:
-        if not 1 <= n_domains <= len(files):
-            raise InputError(f"n_domains = {n_domains}: between 1 and {len(files)}")
-        files = files[:n_domains]
+    files = _files_of(n_domains)
     passages_rng = Random(f"mini-{seed}-passages")
     composer = Composer(files, passages_rng, mismatch=mismatch / 100)
     if n_graded is None:
@@ -234,6 +230,16 @@ def generate_mini(
     _add_tests(draft, planned)
     _add_training(draft, holdout, n_train)
     return draft.world()
+
+
+def _files_of(n_domains: int | None) -> list[str]:
+    """Return the files of the first domains, unless given of all."""
+    files: list[str] = load("common.yaml")["domains"]
+    if n_domains is None:
+        return files
+    if not 1 <= n_domains <= len(files):
+        raise InputError(f"n_domains = {n_domains}: between 1 and {len(files)}")
+    return files[:n_domains]
 
 
 def _add_tests(draft: Draft, planned: Planned) -> None:
