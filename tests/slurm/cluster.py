@@ -45,7 +45,8 @@ LONGEST_SOCKET = 100  # characters of a socket's path that the system takes, les
 PATIENCE = 180  # seconds until a daemon answers, on a machine that is busy
 PAUSE = 0.2  # seconds between two looks
 
-# A node of a size that all jobs of smoke fit, whatever this machine is. Memory is a resource that jobs
+# A node of a size that all jobs of smoke fit, and any one of the paper's profile on miniatures,
+# whatever this machine is; its GPUs are counted, and none is there. Memory is a resource that jobs
 # ask for: one that holds more than it asked for is killed within a second, and one that asks for
 # none gets DefMemPerCPU.
 SLURM_CONF = """\
@@ -75,9 +76,11 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherParams=OverMemoryKill
 JobAcctGatherFrequency=task=1
 KillWait=10
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=48000 Gres=gpu:4
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE
 """
+GRES_CONF = "Name=gpu Count=4\n"
 ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoreFlags=job_comment
@@ -196,6 +199,7 @@ def configure(folder: Path, ports: dict[str, int], accounting: bool) -> None:
     }
     settings = SLURM_CONF + ACCOUNTING if accounting else SLURM_CONF
     private(folder / "slurm.conf", settings.format(**values))
+    private(folder / "gres.conf", GRES_CONF)
     private(folder / "munge.key", secrets.token_hex(512))
     private(folder / "bin" / "srun", SRUN.format(**values), mode=0o700)
     if accounting:

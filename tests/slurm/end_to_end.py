@@ -41,9 +41,12 @@ TOO_LITTLE = "450 * 2 ** (attempt - 1)"  # MB: enough for Snakemake itself
 class House:
     """A copy of the repository without results, and the environment that its commands run in."""
 
-    def __init__(self, name: str, environment: dict[str, str], only: str = ALL):
+    def __init__(
+        self, name: str, environment: dict[str, str], only: str = ALL, profile: str = "smoke"
+    ):
         self.name = name
         self.only = only
+        self.profile = profile
         self.root = OUT / name
         self.environment = environment | {"INTEREXTRA_CACHE": str(OUT / "cache")}
         shutil.rmtree(self.root, ignore_errors=True)
@@ -95,8 +98,8 @@ class House:
         return cluster.said(command, self.environment).split()
 
     def snakemake(self, *more: str, profile: str) -> list[str]:
-        """Return the README's command, for some notebooks of smoke."""
-        config = ["--config", "profile=smoke", f"only={self.only}"]
+        """Return the README's command, for some notebooks of the house's profile."""
+        config = ["--config", f"profile={self.profile}", f"only={self.only}"]
         return ["snakemake", "--profile", f"profiles/{profile}", *more, *config]
 
 
