@@ -53,12 +53,16 @@ def _read(descriptions: Path, commands: Path) -> converted.Parts:
     pairs = []
     for description, command in _lines(descriptions, commands):
         doc_id = doc_ids.setdefault(command, f"c{len(doc_ids)}")
-        key = description.lower().rstrip(".")
-        pair = {"key": key, "text": description, "doc_id": doc_id, "utility": utility(command)}
+        pair = {"text": description, "doc_id": doc_id, "utility": utility(command)}
         pairs.append(pair)
-    queries, qrels = numbered(pairs, descriptions)
+    queries, qrels = numbered(pairs, descriptions, _without_case_and_dots)
     passages = {doc_id: command for command, doc_id in doc_ids.items()}
     return parts_of(descriptions, passages, queries, split_by_question(qrels))
+
+
+def _without_case_and_dots(description: str) -> str:
+    """Return what is equal of descriptions that differ in case or final dots alone."""
+    return description.lower().rstrip(".")
 
 
 def _lines(descriptions: Path, commands: Path) -> Iterator[tuple[str, str]]:

@@ -55,14 +55,18 @@ def open_pairs(
     return converted.stored(folder, name, spec, read, set())
 
 
-def numbered(pairs: Sequence[Record], source: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def numbered(
+    pairs: Sequence[Record], source: Path, key_of: Callable[[str], str] = str.lower
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the questions, each once, and their judgements.
 
     Parameters
     ----------
     pairs
-        In the order of the source: `key` (equal where the question is the same), `text`, `doc_id`
-        and attributes. Text and attributes of a question are those of its first pair.
+        In the order of the source: `text`, `doc_id` and attributes. Text and attributes of a
+        question are those of its first pair.
+    key_of
+        What is equal of two texts of one question.
 
     Returns
     -------
@@ -74,7 +78,8 @@ def numbered(pairs: Sequence[Record], source: Path) -> tuple[pd.DataFrame, pd.Da
     if not pairs:
         raise InputError(f"{source}: no questions in it; is it what the authors released?")
     table = pd.DataFrame(pairs, dtype=object)
-    numbers, _ = pd.factorize(table.pop("key"))
+    keys = table["text"].map(key_of)
+    numbers, _ = pd.factorize(keys)
     table["query_id"] = [f"q{number}" for number in numbers]
     table["relevance"] = 1
     table = table.iloc[numbers.argsort(kind="stable")]

@@ -60,7 +60,7 @@ def open_squadshifts(file: Path, spec: str, qrels: str = "") -> Collection:
     InputError
         A missing file, or one in another format.
     """
-    release, _, _ = file.name.partition("_v")
+    release, _, _ = file.stem.partition("_v")
     read = partial(_read, file, qrels)
     reader = f"{__name__}:_read"
     return pairs.open_pairs(f"squadshifts-{release}", spec, [file], read, reader, qrels)
@@ -74,8 +74,7 @@ def _read(file: Path, variant: str) -> converted.Parts:
     for article, context, questions in _paragraphs(file):
         doc_id = doc_ids.setdefault(context, f"p{len(doc_ids)}")
         article_of.setdefault(doc_id, article)
-        for text in questions:
-            asked.append({"key": text.lower(), "text": text, "doc_id": doc_id})
+        asked += [{"text": text, "doc_id": doc_id} for text in questions]
     queries, qrels = pairs.numbered(asked, file)
     articles = qrels["doc_id"].map(article_of).groupby(qrels["query_id"]).min()
     queries["article"] = queries["query_id"].map(articles)

@@ -114,10 +114,8 @@ def _read(clone: Path, pages: list[Path], variant: str) -> converted.Parts:
         year = year_of_path.get(f"pages/{platform}/{path.name}", "")
         passages[doc_id] = page.passage
         split_of_passage[doc_id] = _split_of_year(year)
-        for text in page.queries:
-            pair = {"key": text.lower(), "text": text, "doc_id": doc_id}
-            pair |= {"platform": platform, "family": page.family, "year": year}
-            pairs.append(pair)
+        attributes = {"platform": platform, "family": page.family, "year": year}
+        pairs += [{"text": text, "doc_id": doc_id, **attributes} for text in page.queries]
     queries, qrels = numbered(pairs, clone)
     splits = split_by_question(qrels)
     if variant == BY_YEAR:
@@ -202,11 +200,12 @@ def _git(clone: Path, *arguments: str) -> str:
             capture_output=True,
             check=True,
             encoding="utf-8",
+            errors="replace",
         )
     except FileNotFoundError:
         raise _no_history(clone, "git is not installed") from None
     except subprocess.CalledProcessError as error:
-        raise _no_history(clone, f"git says {one_line(error.stderr)!r}") from None
+        raise _no_history(clone, f"git says: {one_line(error.stderr)}") from None
     return done.stdout
 
 
