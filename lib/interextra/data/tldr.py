@@ -43,7 +43,7 @@ class Page(NamedTuple):
 
     @property
     def is_alias(self) -> bool:
-        """Whether it only leads to another page."""
+        """Whether it leads to another page, by its summary or its first caption."""
         first_caption = self.captions[0] if self.captions else ""
         leads_on = first_caption.startswith("View documentation")
         return leads_on or bool(re.search("alias (of|for)", self.summary))
@@ -70,11 +70,11 @@ class Page(NamedTuple):
 def open_tldr(clone: Path, spec: str, qrels: str = "") -> Collection:
     """Open the pages of four platforms in a clone of tldr-pages, with its history.
 
-    A passage is a page: title, summary, commands; pages that only lead to another one are left
-    out. A query is a caption of three words or more, without brackets in words and back-ticks;
-    captions that differ in case alone are one. Attributes, of the first page that has it: platform,
-    family (`Page.family`), year of the commit that added the page, "" for a page that was moved. At
-    commit 08e345f there are 6,597 passages and 27,583 queries.
+    A passage is a page: title, summary, commands; pages that lead to another one, by their summary
+    or first caption, are left out. A query is a caption of three words or more, without brackets
+    in words and back-ticks; captions that differ in case alone are one. Attributes, of the first
+    page that has it: platform, family (`Page.family`), year of the commit that added the page, ""
+    for a page that was moved. At commit 08e345f there are 6,597 passages and 27,583 queries.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _head_of_history(clone: Path) -> str:
 
 
 def _years(clone: Path) -> dict[str, str]:
-    """Return the year of the commit that added a page, path → year, of the first one.
+    """Return the year of the first commit that added a page, path → year.
 
     A page that was moved, and changed little, was not added: git sees a renaming.
     """
@@ -180,10 +180,10 @@ def _years(clone: Path) -> dict[str, str]:
     years: dict[str, str] = {}
     year = ""
     for line in filter(None, log.splitlines()):
-        if not line.startswith("pages/"):
+        if line.startswith("pages/"):
+            years[line] = year  # the log goes back in time: the first commit comes last
+        else:
             year = line
-        elif year < years.get(line, "9999"):
-            years[line] = year
     return years
 
 
