@@ -62,14 +62,14 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
         raise InputError(
             f"{folder}: the name of a file is not UTF-8: {offenders(not_utf8)}; rename it"
         )
-    stamps = [_stamp(path) for path in paths]
+    stamps = [stamp(path) for path in paths]
     reader = f"{__name__}:_read"
     target = converted.folder_of(folder.name, reader, stamps, sorted(switches), keep)
     read = partial(_read, files, keep)
     return converted.stored(target, folder.name, spec, read, switches)
 
 
-def _stamp(path: Path) -> list[str | int]:
+def stamp(path: Path) -> list[str | int]:
     """Return what changes when a file is written again: name, size, time."""
     status = path.stat()
     return [str(path), status.st_size, status.st_mtime_ns]

@@ -1,7 +1,7 @@
 """One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, with options after commas."""
 
 import os
-from collections.abc import Set
+from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,25 @@ from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
 from interextra.data.irds import Published, open_irds, peek_irds, published_irds
 from interextra.data.msmarco import QuerySets
+from interextra.data.nl2bash import open_nl2bash
+from interextra.data.squadshifts import NEW_PASSAGES, open_squadshifts
 from interextra.data.texts import is_utf8
+from interextra.data.tldr import BY_YEAR, open_tldr
 from interextra.store import InputError, cache_folder, offenders, sha256
 from interextra.store.extras import require
 
 CHANGES_NO_RESULT = True  # a collection is named by its content, see `store.code`
 SWITCHES = {"dangling": "drop", "empty": "keep"}
-FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"
+FORMS = (
+    "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries, "
+    "nl2bash:CLONE, tldr:CLONE, squadshifts:FILE"
+)
+# What opens a release of authors, and the options of its spec
+RELEASES: dict[str, tuple[Callable[..., Collection], dict[str, str]]] = {
+    "nl2bash": (open_nl2bash, {}),
+    "squadshifts": (open_squadshifts, {"qrels": NEW_PASSAGES}),
+    "tldr": (open_tldr, {"qrels": BY_YEAR}),
+}
 
 
 def open_collection(spec: str) -> Collection | QuerySets:
@@ -35,7 +47,9 @@ def open_collection(spec: str) -> Collection | QuerySets:
         (allow empty texts); a folder takes `,keep=N`, too (whole entities until the first split has
         N queries; what any split asks of them stays, with its passages). `$INTEREXTRA_DATA` in it
         stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
-        TREC DL in that folder, without passages.
+        TREC DL in that folder, without passages. Releases of authors are opened as they are cloned:
+        `nl2bash:CLONE`, `tldr:CLONE` (`,qrels=by_year`), and a file `squadshifts:FILE`
+        (`,qrels=new_passages`).
 
     Raises
     ------
@@ -108,19 +122,34 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "irds" and rest:
         require(spec, "ir_datasets")
         return open_irds(*_irds_options(spec, rest), spec)
+    if scheme in RELEASES and rest:
+        return _open_release(spec, scheme, rest)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")
 
 
 def _open_folder(spec: str, rest: str) -> Collection:
     """Open a folder in the BEIR layout; its name may hold commas, if no options follow."""
-    path = rest
-    options: dict[str, str] = {}
-    if not os.path.isdir(os.path.expanduser(rest)):
-        path, options = split_options(spec, rest)
+    path, options = _path_and_options(spec, rest)
     keep = options.pop("keep", "0")
     if not _is_number(keep):
         raise InputError(f"{spec!r}: keep={keep} must be a number of queries")
     return open_beir(path, spec, _switches(spec, options), int(keep))
+
+
+def _open_release(spec: str, scheme: str, rest: str) -> Collection:
+    """Open a clone or a file of authors; its name may hold commas, if no options follow."""
+    open_release, allowed = RELEASES[scheme]
+    path, options = _path_and_options(spec, rest)
+    _refuse_other_options(spec, options, allowed)
+    located = os.path.realpath(os.path.expanduser(path))
+    return open_release(Path(located), spec, **options)
+
+
+def _path_and_options(spec: str, rest: str) -> tuple[str, dict[str, str]]:
+    """Return a path, which may hold commas if no options follow, and the options behind it."""
+    if os.path.exists(os.path.expanduser(rest)):
+        return rest, {}
+    return split_options(spec, rest)
 
 
 def split_options(spec: str, rest: str) -> tuple[str, dict[str, str]]:
@@ -148,12 +177,20 @@ def _is_number(text: str) -> bool:
 
 def _switches(spec: str, options: dict[str, str]) -> Set[str]:
     """Return the names of the options; refuse what is not in SWITCHES."""
-    for key, value in options.items():
-        if value != SWITCHES.get(key):
-            raise InputError(
-                f"{spec!r}: unknown option {key}={value}; allowed are dangling=drop, empty=keep"
-            )
+    _refuse_other_options(spec, options, SWITCHES)
     return options.keys()
+
+
+def _refuse_other_options(
+    spec: str, options: Mapping[str, str], allowed: Mapping[str, str]
+) -> None:
+    """Refuse options that are not among the allowed ones."""
+    for key, value in options.items():
+        if value != allowed.get(key):
+            known = ", ".join(f"{name}={setting}" for name, setting in allowed.items())
+            raise InputError(
+                f"{spec!r}: unknown option {key}={value}; allowed are {known or 'none'}"
+            )
 
 
 def _irds_options(spec: str, rest: str) -> tuple[str, dict[str, str], Set[str]]:
