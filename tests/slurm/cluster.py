@@ -80,7 +80,7 @@ GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=48000 Gres=gpu:4
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE
 """
-GRES_CONF = "Name=gpu Count=4\n"
+GRES_CONF = "Name=gpu File={folder}/gpu[0-3]\n"  # files that stand for devices
 ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoreFlags=job_comment
@@ -199,7 +199,9 @@ def configure(folder: Path, ports: dict[str, int], accounting: bool) -> None:
     }
     settings = SLURM_CONF + ACCOUNTING if accounting else SLURM_CONF
     private(folder / "slurm.conf", settings.format(**values))
-    private(folder / "gres.conf", GRES_CONF)
+    private(folder / "gres.conf", GRES_CONF.format(**values))
+    for number in range(4):
+        (folder / f"gpu{number}").touch()
     private(folder / "munge.key", secrets.token_hex(512))
     private(folder / "bin" / "srun", SRUN.format(**values), mode=0o700)
     if accounting:
