@@ -183,9 +183,9 @@ def test_plan_is_a_table_a_notebook_and_the_list_is_asked_for(house, capsys):
     tables = {block.splitlines()[0]: block.splitlines()[1:] for block in short.split("\n\n")}
     for name in ("00_start_here", "02_restrain"):
         head, *rows, total = tables[name]
-        assert head.split() == ["results", "to_compute", "device", "seconds", "peak", "MB", "MB"]
+        assert head.split() == ["results", "to_compute", "device", "seconds", "RAM", "MB", "MB"]
         assert total.startswith("in all")
-        n_words = len(["to_compute", "device", "seconds", "peak", "MB"])
+        n_words = len(["to_compute", "device", "seconds", "RAM", "MB"])
         of_rows = [row.split()[-n_words - 1 :] for row in [*rows, total]]
         counts = [[int(word.replace(",", "")) for word in words[:2]] for words in of_rows]
         assert counts[-1] == [sum(column) for column in zip(*counts[:-1], strict=True)]

@@ -33,7 +33,7 @@ from interextra.store.schedule import build_all, n_cores
 from interextra.store.workers import STOPPING, WorkerLostError
 
 GO_ON = "results that are finished are kept: give the same command again to go on from them"
-COUNTED = ("results", "to_compute", "seconds", "peak MB", "MB", "peak GB", "disk GB")
+COUNTED = ("results", "to_compute", "seconds", "RAM MB", "MB", "RAM GB", "disk GB")
 WHOLE_NUMBERS = dict.fromkeys(COUNTED, "{:,.0f}".format)
 
 
@@ -227,7 +227,7 @@ def command_plan(args: argparse.Namespace) -> None:
     from interextra.data.pricing import pricing
     from interextra.models.prices import on_gpu
     from interextra.site import fetch
-    from interextra.site.outlook import Asked, sentences
+    from interextra.site.outlook import Asked, closing, sentences
 
     with pricing(args.sample) as needed, on_gpu(args.gpu):
         store, selected = _selected(args)
@@ -256,8 +256,7 @@ def command_plan(args: argparse.Namespace) -> None:
         asked = Asked(args.gpu, args.gpus, args.cores or n_cores(), args.price, args.sample)
         absent_bytes = sum(item.disk for item in fetch.items(needed) if not item.is_here)
         print("\n".join(sentences(rows, asked, absent_bytes)))
-        print("What several notebooks need stands at the first. Every result with its key: --all.")
-        print("Compute one: `interextra cell KEY`")
+        print("\n".join(closing(args.profile)))
 
 
 def _print_tables(rows: dict[str, list[Row]], with_keys: bool) -> None:

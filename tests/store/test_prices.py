@@ -158,6 +158,14 @@ def test_gpus_and_cores_are_never_added():
     ]
 
 
+def test_a_notebook_alone_pays_for_what_others_would_have_made():
+    shared = row("a", 3600, device="gpu")
+    rows = {"00": [shared], "01": [shared, row("b", 7200, ["a"], device="gpu")]}
+    table = overview(rows)
+    assert table["GPU h"].tolist() == [1, 2, 3]
+    assert table["alone GPU h"].tolist() == [1, 3, 3]
+
+
 def test_what_two_notebooks_need_is_paid_once_and_what_is_there_never():
     a, b = row("a", 60), row("b", 60, state="done")
     rows = {"00": [a], "01": [a, b, row("c", 30)]}

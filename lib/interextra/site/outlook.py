@@ -44,7 +44,7 @@ def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, absent_bytes: int
     if asked.price:
         cost = total["GPU h"] * asked.price
         lines.append(f"At {asked.price:g} a GPU hour it costs {cost:,.0f}.")
-    lines.append(f"Memory: {total['peak GB']:,.0f} GB for the largest result.")
+    lines.append(f"Memory: {total['RAM GB']:,.0f} GB of RAM for the largest result.")
     lines.append(f"Disk: {total['disk GB']:,.0f} GB of results under outputs/cells.")
     if absent_bytes:
         lines.append(
@@ -62,6 +62,20 @@ def sentences(rows: Mapping[str, Sequence[Row]], asked: Asked, absent_bytes: int
     return lines
 
 
+def closing(profile: str) -> list[str]:
+    """Return how to read the tables, how to run what they price, and how to price it otherwise."""
+    on_slurm = f"snakemake --profile profiles/slurm --config profile={profile}"
+    return [
+        "What several notebooks need is counted with the first of them; alone GPU h: of a notebook "
+        "without the others.",
+        f"To run it: `interextra run --profile {profile}`; on a cluster `{on_slurm}`, or job "
+        f"arrays by `interextra plan --profile {profile} --sbatch jobs`. A job's limit of time may "
+        "be shorter than its training, which goes on from checkpoints (book/cluster.md).",
+        "Another device, cluster or price: --gpu, --gpus, --cores, --price. Every result with its "
+        "key: --all; one alone: `interextra cell KEY`.",
+    ]
+
+
 def _times(todo: Sequence[Row], asked: Asked) -> list[str]:
     """Return what takes longest, and how long everything takes."""
     ahead = outlook(todo, asked.gpus, asked.cores)
@@ -70,6 +84,6 @@ def _times(todo: Sequence[Row], asked: Asked) -> list[str]:
     return [
         f"The longest result takes {lasting(longest['seconds'])}: {longest['what']}.",
         f"The longest chain takes {lasting(ahead.path_seconds)}: {chain}.",
-        f"With {asked.gpus} GPU and {asked.cores} cores at once everything takes "
-        f"{lasting(ahead.seconds)}.",
+        f"With {asked.gpus} GPU and {asked.cores} cores at once everything takes at least "
+        f"{lasting(ahead.seconds)}: nothing waits in a queue, nothing fails.",
     ]

@@ -82,7 +82,7 @@ def priced(rows: Mapping[str, Sequence[Row]]) -> dict[str, "pd.DataFrame"]:
     Returns
     -------
     dict
-        Name → DataFrame[results, to_compute, device, seconds, peak MB, MB] with a row a kind of
+        Name → DataFrame[results, to_compute, device, seconds, RAM MB, MB] with a row a kind of
         result (or a notebook) and a device; below them the sums of each device.
     """
     import pandas as pd
@@ -101,7 +101,7 @@ def priced(rows: Mapping[str, Sequence[Row]]) -> dict[str, "pd.DataFrame"]:
                 "results": 1,
                 "to_compute": is_left.astype(int),
                 "seconds": frame["seconds"] * is_left,
-                "peak MB": frame["memory"] * is_left,
+                "RAM MB": frame["memory"] * is_left,
                 "MB": frame["megabytes"] * is_left,
             }
         )
@@ -113,11 +113,11 @@ def _summed(costs: "pd.DataFrame") -> "pd.DataFrame":
     """Return the sums of costs by kind and device, and below them those by device."""
     import pandas as pd
 
-    how = {"results": "sum", "to_compute": "sum", "seconds": "sum", "peak MB": "max", "MB": "sum"}
+    how = {"results": "sum", "to_compute": "sum", "seconds": "sum", "RAM MB": "max", "MB": "sum"}
     by_kind = costs.groupby(["kind", "device"], sort=False).agg(how)
     by_device = costs.assign(kind="in all").groupby(["kind", "device"]).agg(how)
     table = pd.concat([by_kind, by_device]).reset_index("device")
-    return table[["results", "to_compute", "device", "seconds", "peak MB", "MB"]].rename_axis(None)
+    return table[["results", "to_compute", "device", "seconds", "RAM MB", "MB"]].rename_axis(None)
 
 
 def overview(rows: Mapping[str, Sequence[Row]]) -> "pd.DataFrame":
@@ -126,34 +126,47 @@ def overview(rows: Mapping[str, Sequence[Row]]) -> "pd.DataFrame":
     Returns
     -------
     DataFrame
-        results, to_compute, GPU h, CPU h (of one core), longest h (of a single result), peak GB,
-        disk GB; what several notebooks need costs the first of them.
+        results, to_compute, GPU h, CPU h (of one core), alone GPU h (of a notebook without the
+        others), longest h (of a single result), RAM GB (at the peak), disk GB; what several
+        notebooks need costs the first of them.
     """
     import pandas as pd
 
     left = to_compute(rows)
     lines = {}
     for name, of_notebook in rows.items():
-        lines[name] = _line(of_notebook, left[name])
+        alone = to_compute({name: of_notebook})[name]
+        lines[name] = _line(of_notebook, left[name], alone)
     every = [row for of_notebook in rows.values() for row in of_notebook]
-    lines["in all"] = _line(every, [row for todo in left.values() for row in todo])
+    todo = [row for of_notebook in left.values() for row in of_notebook]
+    lines["in all"] = _line(every, todo, todo)
     return pd.DataFrame.from_dict(lines, orient="index")
 
 
-def _line(rows: Sequence[Row], todo: Sequence[Row]) -> dict[str, float]:
-    """Return a line of `overview`: `rows` are those of notebooks, `todo` what is to be computed."""
-    hours = dict.fromkeys(OF_DEVICE.values(), 0.0)
-    for row in todo:
-        at_once = row["gpus"] or row["threads"]
-        hours[OF_DEVICE[row["device"]]] += row["seconds"] * at_once / HOUR
+def _line(rows: Sequence[Row], todo: Sequence[Row], alone: Sequence[Row]) -> dict[str, float]:
+    """Return a line of `overview`.
+
+    `rows` are those of notebooks, `todo` what is to be computed, `alone` what would be without the
+    notebooks before.
+    """
     return {
         "results": len(rows),
         "to_compute": len(todo),
-        **hours,
+        **_hours(todo),
+        "alone GPU h": _hours(alone)["GPU h"],
         "longest h": max((row["seconds"] for row in todo), default=0.0) / HOUR,
-        "peak GB": max((row["memory"] for row in todo), default=0.0) / 1000,
+        "RAM GB": max((row["memory"] for row in todo), default=0.0) / 1000,
         "disk GB": sum(row["megabytes"] for row in todo) / 1000,
     }
+
+
+def _hours(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the hours of a GPU and of a core that results take."""
+    hours = dict.fromkeys(OF_DEVICE.values(), 0.0)
+    for row in rows:
+        at_once = row["gpus"] or row["threads"]
+        hours[OF_DEVICE[row["device"]]] += row["seconds"] * at_once / HOUR
+    return hours
 
 
 class Outlook(NamedTuple):

@@ -15,6 +15,11 @@ def reproducible() -> Iterator[None]:
 
     On the CPU one thread computes, unless OMP_NUM_THREADS says how many, since two threads do not
     sum as one does.
+
+    Raises
+    ------
+    RuntimeError
+        In the block: an operation of which the device has none that repeats.
     """
     import torch
 
@@ -27,7 +32,8 @@ def reproducible() -> Iterator[None]:
         if device() == "cpu" and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         os.environ.setdefault(CUBLAS, ":4096:8")  # CUDA's matrix products repeat only with it
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # not only warned of: attention on a GPU repeats only where the rest must
+        torch.use_deterministic_algorithms(True)
         # nothing here reads memory that was not written before
         torch.utils.deterministic.fill_uninitialized_memory = False
         yield
