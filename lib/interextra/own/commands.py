@@ -70,7 +70,10 @@ def audit(args: Namespace) -> None:
     if args.json:
         _print_json("audit", result.records(), paths)
     else:
-        _print_lines(result.lines(), paths)
+        lines = result.lines()
+        if found.train_queries and train.collection:
+            lines += auditing.next_lines(args.train, args.test, out)
+        _print_lines(lines, paths)
     if args.clean and not result.clean_queries:
         raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
 
