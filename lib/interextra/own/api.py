@@ -294,7 +294,12 @@ def regimes(
         before = given_of(run, folder, store, measures, skip_own, seed, n_boot, name)
     report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
     report = _with_name(report, rival.name, before, measures[0])
-    return RegimesResult(*report)
+    about = report.about | {"baseline": rival.name}
+    if isinstance(values, str | Path):
+        about["runs"] += f" ({values})"
+    if as_given is not None:
+        about[reporting.AS_GIVEN] = as_given.name
+    return RegimesResult(*report._replace(about=about))
 
 
 def _values_of_trainings(
