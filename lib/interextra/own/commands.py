@@ -215,12 +215,14 @@ def _runs_of_finished(args: Namespace) -> tuple[dict[str, "RunFile"], dict[str, 
     return dict(named_runs[:n_models]), dict(named_runs[n_models:])
 
 
-def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
+def probe(store: Store, args: Namespace, build: Callable[..., float]) -> None:
     """Measure this machine, print what it costs, train on each set of a split, and report.
 
-    `build` computes several cells side by side; its second argument prices a cell (None: by its own
-    estimate).
+    `build` computes several cells side by side. Its second argument prices a cell (None: by its own
+    estimate), the third are all cells whose share of the work is shown, the fourth is the share
+    that was shown last; it returns this share.
     """
+    load = os.getloadavg()[0]
     _choose_device(args.device)
     from interextra.own import probe as probing
     from interextra.own import regimes as reporting
@@ -230,15 +232,18 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     reporting.refuse_measures(args.measures)
     splitting.refuse_place(out)
     training = _own_training(store, args)
-    prices = _print_prices(training, out, args)
+    prices = _print_prices(training, out, args, load)
     if args.check:
         return
 
+    share = 0.0
+
     def compute(cell: Cell) -> None:
         """Compute a result, and those that go side by side with it."""
+        nonlocal share
         together = training.together(cell)
         if together:
-            build(together, prices.of if prices else None)
+            share = build(together, prices.of if prices else None, training.cells(), share)
         else:
             store.build(cell)
 
@@ -303,10 +308,13 @@ def _own_training(store: Store, args: Namespace) -> "OwnTraining":
     return fine_tuning.OwnTraining(recipe, divided, gate, args.seeds, store, lengths, is_rate_given)
 
 
-def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Prices | None":
+def _print_prices(
+    training: "OwnTraining", out: Path, args: Namespace, load: float
+) -> "Prices | None":
     """Measure this machine, and print what each stage costs; of `--check` that is the result.
 
     Of a recipe that trains other models first, which is not measured, an estimate is printed: None.
+    `load`: the cores that were taken before.
     """
     from interextra.own import cost
 
@@ -317,11 +325,13 @@ def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Price
     if training.recipe.needs() and not args.check:
         print(_cost(training.missing()), file=sys.stderr)
         return None
-    prices = cost.Prices(cost.measure(training), training, out)
-    if args.check and args.json:
+    prices = cost.Prices(cost.measure(training), training, out, load)
+    if not args.check:
+        print(prices, file=sys.stderr)
+    elif args.json:
         print_json("prices", prices.described())
     else:
-        print(prices, file=sys.stdout if args.check else sys.stderr)
+        print(prices, prices.cheaper(), sep="\n")
     return prices
 
 
