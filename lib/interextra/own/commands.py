@@ -140,6 +140,7 @@ def regimes(store: Store, args: Namespace) -> None:
     """Measure runs on a split in both regimes; write and print the report."""
     from interextra.own import api
     from interextra.own.splitting import refuse_place
+    from interextra.own.steps import say
 
     out = Path(args.out)
     refuse_place(out)
@@ -161,6 +162,7 @@ def regimes(store: Store, args: Namespace) -> None:
         n_boot=args.n_boot,
         store=store,
     )
+    say(f"Writing the page and the tables to {out}")
     _print_report(report.write(out), args.json)
 
 
