@@ -297,7 +297,7 @@ def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
         if source.startswith(("from datasets import", "def trained(", "def search("))
     ]
     assert len(parts) == 3 and all(part in script for part in parts)
-    assert len([line for line in script.splitlines() if line.strip()]) <= 52
+    assert len([line for line in script.splitlines() if line.strip()]) <= 60
     asked = ["--collection", spec, "--size", "12", "--format", "ids", "st", "--out", "folds"]
     assert main(["split", "restrain", *asked]) == 0
     Path("own.py").write_text(script)
@@ -305,10 +305,17 @@ def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
         [sys.executable, "own.py", str(verified_base()), "2"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert (
-        main(["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"])
-        == 0
-    )
+    said = done.stdout.splitlines()
+    assert "interpolation-12, seed 1: 2 steps, 5.3 epochs" in said
+    assert [line[:6] for line in said if "min left" in line] == [f"{n} of 4" for n in range(1, 5)]
+    assert "2/2 [" in done.stderr  # the bar of a training
+    asked = ["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"]
+    assert main([*asked, "--given", "runs/given.run"]) == 0
+    systems = pd.read_csv("regimes/systems.csv")["system"].tolist()
+    assert systems[1] == "model as given"
+    given = pd.read_csv("runs/given.run", sep=" ", header=None)[0].unique()
+    files = [Path(f"folds/{name}.tsv").read_text() for name in ("test", "training")]
+    assert set(given) == {line.partition("\t")[0] for text in files for line in text.splitlines()}
     table = pd.read_csv("regimes/regimes.csv")
     assert table["n_trainings"].tolist() == [2, 2, 2] and table["interpolation"].between(0, 1).all()
 

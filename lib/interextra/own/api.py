@@ -300,12 +300,7 @@ def regimes(
     say(f"Bootstrap of {n_boot:,} resamples of {folder.manifest.n_test:,} test queries")
     report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
     report = _with_name(report, rival.name, before, measures[0])
-    about = report.about | {"baseline": rival.name}
-    if isinstance(values, str | Path):
-        about["runs"] += f" ({values})"
-    if as_given is not None:
-        about[reporting.AS_GIVEN] = as_given.name
-    return RegimesResult(*report._replace(about=about))
+    return RegimesResult(*_with_sources(report, values, rival, as_given))
 
 
 def _values_of_trainings(
@@ -398,6 +393,18 @@ def given_of(
     values = values_of_run(run, sampled, measures, skip_own, name)
     seen = has_seen(sampled, values, rival, measures[0], seed, n_boot)
     return Given(values, seen)
+
+
+def _with_sources(
+    report: Report, values: Trained, rival: _Named, as_given: _Named | None
+) -> Report:
+    """Return a report whose page says where the runs are from, and what they stand beside."""
+    about = report.about | {"baseline": rival.name}
+    if isinstance(values, str | Path):
+        about["runs"] += f" ({values})"
+    if as_given is not None:
+        about[reporting.AS_GIVEN] = as_given.name
+    return report._replace(about=about)
 
 
 def _with_name(report: Report, name: str, given: Given | None, measure: str) -> Report:

@@ -451,34 +451,45 @@ class Prices:
         return f"To save core seconds: {', '.join(told)}."
 
     def _savings(self) -> dict[str, float]:
-        """Return the share of the core seconds that each option saves.
-
-        A shorter passage length saves less where passages are shorter than it already.
-        """
-        recipe = self.training.recipe
+        """Return the share of the core seconds that each option saves."""
+        training = self.training
+        recipe = training.recipe
         if not isinstance(recipe, Trained):
             return {}
-        missing = self.training.missing()
-        runs = [run for run in self.training.planned_runs() if run in missing]
+        missing = training.missing()
+        runs = [run for run in training.planned_runs() if run in missing]
         models = [run.model for run in runs if run.model in missing]
-        seeds = self.training.seeds
-        of_each_step = len(models) * self.speed.step
+        first_seed = training.seeds[0]
+        share_of_others = 1 - 1 / len(training.seeds)
+        all_seconds = sum(map(self.of, [*runs, *models]))
+        seconds = {f"--seeds {first_seed}": share_of_others * all_seconds}
+        seconds |= self._by_fewer_steps(recipe, len(models))
+        seconds |= self._by_shorter_passages(recipe, len(models), len(runs))
+        return {option: saved / self.core_seconds for option, saved in seconds.items()}
+
+    def _by_fewer_steps(self, recipe: Trained, n_models: int) -> dict[str, float]:
+        """Return the seconds that half of the epochs save, by option."""
         steps = recipe.training_steps(self.n_pairs)
         epochs = recipe.epochs or steps * recipe.batch_size / max(self.n_pairs, 1)
         half = changed(recipe, epochs=epochs / 2, steps=None)
-        fewer_steps = f"--epochs {half.epochs:.2g}"
+        option = f"--epochs {half.epochs:.2g}"
         if recipe.epochs:
-            fewer_steps += f" or --size {self.training.set_size // 2}"
-        shorter = changed(recipe, passage_length=max(1, recipe.passage_length // 2))
-        cut = 1 - shorter.step_tokens() / recipe.step_tokens()
-        encoding = len(runs) * self.n_passages * self.speed.passage
-        of_length = cut * steps * of_each_step + encoding / 2
-        seconds = {
-            f"--seeds {seeds[0]}": (1 - 1 / len(seeds)) * sum(map(self.of, [*runs, *models])),
-            fewer_steps: of_each_step * (steps - half.training_steps(self.n_pairs)),
-            f"--passage-length {shorter.passage_length} at most": of_length,
-        }
-        return {option: saved / self.core_seconds for option, saved in seconds.items()}
+            option += f" or --size {self.training.set_size // 2}"
+        n_fewer = steps - half.training_steps(self.n_pairs)
+        return {option: n_models * n_fewer * self.speed.step}
+
+    def _by_shorter_passages(self, recipe: Trained, n_models: int, n_runs: int) -> dict[str, float]:
+        """Return the seconds that half of the passage length saves at most, by option.
+
+        It saves less where passages are shorter already.
+        """
+        half = max(1, recipe.passage_length // 2)
+        shorter = changed(recipe, passage_length=half)
+        share = 1 - shorter.step_tokens() / recipe.step_tokens()
+        steps = recipe.training_steps(self.n_pairs)
+        learning = n_models * steps * self.speed.step
+        encoding = n_runs * self.n_passages * self.speed.passage
+        return {f"--passage-length {half} at most": share * learning + encoding / 2}
 
     @property
     def core_seconds(self) -> float:

@@ -46,10 +46,11 @@ def without_dropped(queries: Queries, path: str) -> Queries:
     unknown = dropped.keys() - set(queries.ids())
     if unknown:
         wrong = sorted(unknown, key=dropped.__getitem__)
+        first_line = dropped[wrong[0]]
+        split = f"the split {queries.split!r} of {queries.source.spec}"
         raise InputError(
-            f"--drop-train {path}, line {dropped[wrong[0]]}: {len(wrong)} ids are no queries of "
-            f"the split {queries.split!r} of {queries.source.spec}: {offenders(wrong)}; give the "
-            "file that audit wrote for this split"
+            f"--drop-train {path}, line {first_line}: {len(wrong)} ids are no queries of {split}: "
+            f"{offenders(wrong)}; give the file that audit wrote for this split"
         )
     if not dropped:
         return queries

@@ -53,7 +53,8 @@ def facts(values: Mapping[str, str]) -> str:
     """Return a table of what is known, a row each: its name, and what it is."""
     rows = []
     for name, value in values.items():
-        rows.append(f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>")
+        cells = f"<th>{html.escape(name)}</th><td>{html.escape(value)}</td>"
+        rows.append(f"<tr>{cells}</tr>")
     return f'<table class="facts">{"".join(rows)}</table>'
 
 

@@ -177,7 +177,9 @@ def report(
 def _about(folder: SplitFolder, values: pd.DataFrame) -> dict[str, str]:
     """Return what was measured, in words by what they are about."""
     manifest = folder.manifest
-    sizes = [f"{name} ({counts.queries:,} queries)" for name, counts in manifest.sets.items()]
+    sizes = []
+    for name, counts in manifest.sets.items():
+        sizes.append(f"{name} ({counts.queries:,} queries)")
     runs = values["trained"].str.rsplit(" ", n=1).str.join(".").unique()
     return {
         "collection": folder.split.pool.source.spec,
@@ -429,8 +431,7 @@ def page(found: Report) -> str:
     losers = found.losers.rename(
         columns={"query_id": "id", "train_query": "nearest training query"}
     )
-    systems = found.systems.rename(columns={"n_queries": "test queries"})
-    has_given = AS_GIVEN in set(systems["system"])
+    about = found.about | {"date": f"{date.today()}", "version": f"interextra {__version__}"}
     answer, *others = map(html.escape, found.sentences)
     legend = LEGEND.format(over=drawn_over(changes["over"]))
     body = [
@@ -440,15 +441,22 @@ def page(found: Report) -> str:
         _picture(found.changes),
         wide_table(changes[columns].rename(columns=names)),
         f"<p>{legend}</p>",
-        f"<h2>{'Before and after fine-tuning' if has_given else 'All systems'}</h2>",
-        wide_table(systems),
+        *_of_systems(found.systems),
         "<h2>Queries that lose most</h2>",
         wide_table(losers, "texts"),
         *_distances(found.distances),
         "<h2>What was measured</h2>",
-        facts(found.about | {"date": f"{date.today()}", "version": f"interextra {__version__}"}),
+        facts(about),
     ]
     return html_page("Interpolation and extrapolation", body)
+
+
+def _of_systems(systems: pd.DataFrame) -> list[str]:
+    """Return the means of all systems, the model as given among them where it was measured."""
+    has_given = AS_GIVEN in set(systems["system"])
+    title = "Before and after fine-tuning" if has_given else "All systems"
+    table = systems.rename(columns={"n_queries": "test queries"})
+    return [f"<h2>{title}</h2>", wide_table(table)]
 
 
 def _distances(distances: pd.DataFrame) -> list[str]:

@@ -103,7 +103,8 @@ def numbers_sentence(row: Row, measure: str, protocol: str, baseline: float) -> 
     baseline : mean of the baseline on the same queries; it is one run, the same in both regimes.
     """
     means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
-    both = f"{' and '.join(means)}, that of {BM25} {baseline:.3f} in both"
+    of_model = " and ".join(means)
+    both = f"{of_model}, that of {BM25} {baseline:.3f} in both"
     design = f"{protocol}, {row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):

@@ -413,11 +413,9 @@ def _report_dropped(pool: Queries) -> None:
     dropped = dropped_of(pool)
     if dropped:
         n_queries = len(pool.source.open().query_ids(pool.split))
-        print(
-            f"{pool.source.spec}: {len(dropped):,} of {n_queries:,} queries of the split "
-            f"{pool.split!r} are in no training set (--drop-train)",
-            file=sys.stderr,
-        )
+        counted = f"{len(dropped):,} of {n_queries:,} queries of the split {pool.split!r}"
+        message = f"{pool.source.spec}: {counted} are in no training set (--drop-train)"
+        print(message, file=sys.stderr)
 
 
 def _report_untrainable(pool: Queries) -> None:

@@ -27,5 +27,6 @@ def counted(items: Collection[Item], what: str) -> Iterator[Item]:
         if now - shown < EVERY or n_done == len(items):
             continue
         shown = now
-        seconds_left = (now - began) / n_done * (len(items) - n_done)
-        say(f"{what}: {n_done} of {len(items)} done, about {lasting(seconds_left)} left")
+        n_left = len(items) - n_done
+        left = lasting((now - began) / n_done * n_left)
+        say(f"{what}: {n_done} of {len(items)} done, about {left} left")
