@@ -254,10 +254,12 @@ def test_pairs_just_below_the_threshold_are_told_and_not_counted(folder, tmp_pat
     command = ["audit", "--train", f"beir:{folder}", "--test", f"beir:{folder}@test"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    told = "Not counted: 1 pairs of queries lie just below --near 0.9, down to 0.85. The nearest 1:"
+    told = "Pairs of queries just below --near 0.9 (down to 0.85), not counted: 1. The nearest 1:"
     assert "peru really" in lines[lines.index(told) + 2]
     assert main([*command, "--out", str(tmp_path / "out"), "--near", "0.95"]) == 0
-    assert "No pair of queries lies just below --near 0.95, down to 0.9." in capsys.readouterr().out
+    assert (
+        "No pairs of queries lie just below --near 0.95 (down to 0.9)." in capsys.readouterr().out
+    )
 
 
 def test_nothing_above_the_threshold_is_told_as_below_it(folder):

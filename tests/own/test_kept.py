@@ -90,8 +90,10 @@ def test_the_command_that_the_audit_prints_makes_a_clean_split(spec, house, caps
         file.write("copied\tp-sky-aurora-5\t1\n")
     assert main(["audit", "--train", f"{spec}@train", "--test", spec + "@test"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    [command] = [line for line in lines if line.startswith("Split without them: ")]
-    words = shlex.split(command.removeprefix("Split without them: "))
+    [command] = [
+        line for line in lines if line.startswith("Split without the training queries to drop: ")
+    ]
+    words = shlex.split(command.removeprefix("Split without the training queries to drop: "))
     assert words[0] == "interextra" and "audit/drop_train.txt" in words
     assert main([*words[1:], "--other-encoder", "tf-idf"]) == 0
     pool = SplitFolder.open(Path("folds")).split.pool

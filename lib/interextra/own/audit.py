@@ -218,7 +218,7 @@ def next_lines(train: str, test: str, folder: Path) -> list[str]:
     Examples
     --------
     >>> next_lines("mini@train", "mini@test", Path("audit"))[0][:73]
-    'Split without them: interextra split restrain --collection mini --train-s'
+    'Split without the training queries to drop: interextra split restrain --c'
     """
     collection, train_split = _place_and_split(train, "train")
     collection_of_test, test_split = _place_and_split(test, "test")
@@ -227,7 +227,7 @@ def next_lines(train: str, test: str, folder: Path) -> list[str]:
     words = ["interextra", "split", "restrain", "--collection", collection]
     words += ["--train-split", train_split, "--test-splits", test_split]
     words += ["--drop-train", str(folder / DROP_TRAIN), "--out", "folds"]
-    return [f"Split without them: {shlex.join(words)}"]
+    return [f"Split without the training queries to drop: {shlex.join(words)}"]
 
 
 def _read_files(path: str, qrels_path: str) -> Side:

@@ -179,13 +179,13 @@ def _most_similar(found: Audit, encoder: str) -> list[str]:
 def _just_below(found: Audit) -> list[str]:
     """Return how many pairs are near-duplicates but for a little, and the nearest of them."""
     pairs = found.just_below
-    near = f"--near {found.threshold:g}"
     lowest = max(found.threshold - audit.BELOW, 0)
+    where = f"just below --near {found.threshold:g} (down to {lowest:g})"
     if pairs.empty:
-        return [f"No pair of queries lies just below {near}, down to {lowest:g}."]
+        return [f"No pairs of queries lie {where}."]
     first = pairs.head(N_BELOW)
-    counted = f"{len(pairs):,} pairs of queries lie just below {near}, down to {lowest:g}"
-    return [f"Not counted: {counted}. The nearest {len(first)}:", _table_of_pairs(first)]
+    counted = f"Pairs of queries {where}, not counted: {len(pairs):,}"
+    return [f"{counted}. The nearest {len(first)}:", _table_of_pairs(first)]
 
 
 def _pairs(title: str, pairs: pd.DataFrame) -> list[str]:
