@@ -16,7 +16,7 @@ from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
 
-CHANGE = "change of the model from interpolation to extrapolation"
+CHANGE = "the model from interpolation to extrapolation"
 
 
 def loss(estimate, low, high, reason="", n_trainings=2):
@@ -29,59 +29,59 @@ def loss(estimate, low, high, reason="", n_trainings=2):
     [
         (
             (-0.012, -0.041, 0.017, "queries", 1),
-            "No loss above 5 % (change of the model from interpolation to extrapolation: -1.2 %, "
+            "No loss above 5 % (the model from interpolation to extrapolation: -1.2 %, "
             "95 % CI -4.1 to +1.7; one training run).",
         ),
         (
             (-0.116, -0.198, -0.034),
-            "A loss (change of the model from interpolation to extrapolation: -11.6 %, 95 % CI "
+            "A loss (the model from interpolation to extrapolation: -11.6 %, 95 % CI "
             "-19.8 to -3.4; 2 training runs).",
         ),
         (
             (-0.116, -0.178, -0.054),
-            "A loss above 5 % (change of the model from interpolation to extrapolation: -11.6 %, "
+            "A loss above 5 % (the model from interpolation to extrapolation: -11.6 %, "
             "95 % CI -17.8 to -5.4; 2 training runs).",
         ),
         (
             (-0.021, -0.034, -0.008),
-            "A loss, below 5 % (change of the model from interpolation to extrapolation: -2.1 %, "
+            "A loss, below 5 % (the model from interpolation to extrapolation: -2.1 %, "
             "95 % CI -3.4 to -0.8; 2 training runs).",
         ),
         (
             (0.118, 0.056, 0.187, "", 1),
-            "No loss: effectiveness is higher in extrapolation (change of the model from "
+            "No loss: effectiveness is higher in extrapolation (the model from "
             "interpolation to extrapolation: +11.8 %, 95 % CI +5.6 to +18.7; one training run).",
         ),
         (
             (-0.04, -0.142, 0.062, "queries"),
-            "Undecided: more queries would show or exclude a loss above 5 % (change of the model "
+            "Undecided: more queries would show or exclude a loss above 5 % (the model "
             "from interpolation to extrapolation: -4.0 %, 95 % CI -14.2 to +6.2; 2 training runs).",
         ),
         (
             (-0.04, -0.142, 0.062, "trainings"),
-            "Undecided: more training runs would show or exclude a loss above 5 % (change of the "
-            "model from interpolation to extrapolation: -4.0 %, 95 % CI -14.2 to +6.2; 2 training "
+            "Undecided: more training runs would show or exclude a loss above 5 % (the model "
+            "from interpolation to extrapolation: -4.0 %, 95 % CI -14.2 to +6.2; 2 training "
             "runs).",
         ),
         (
             (-0.116, -0.198, -0.034, judgement.GATE),
-            "Undecided, as the model is not shown to beat BM25 in domain (change of the model "
+            "Undecided, as the model is not shown to beat BM25 in domain (the model "
             "from interpolation to extrapolation: -11.6 %, 95 % CI -19.8 to -3.4; 2 training "
             "runs).",
         ),
         (
             (-0.2, np.nan, np.nan, judgement.NO_VARIATION),
-            "Undecided, as all queries differ by the same (change of the model from interpolation "
+            "Undecided, as all queries differ by the same (the model from interpolation "
             "to extrapolation: -20.0 %, no interval; 2 training runs).",
         ),
         (
             (-0.01, -0.02, 0.0, sentences.SEEN),
-            "Undecided, as the model as given has seen the training queries (change of the model "
+            "Undecided, as the model as given has seen the training queries (the model "
             "from interpolation to extrapolation: -1.0 %, 95 % CI -2.0 to +0.0; 2 training runs).",
         ),
         (
             (np.nan, np.nan, np.nan),
-            "Undecided, as the change is undefined (change of the model from interpolation to "
+            "Undecided, as the change is undefined (the model from interpolation to "
             "extrapolation: undefined, no interval; 2 training runs).",
         ),
     ],

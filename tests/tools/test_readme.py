@@ -184,7 +184,9 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
             row = table.loc[claim.name]
             scale, places = (100, 1) if claim.unit else (1, 2)
             low, high = (f"{scale * row[name]:+.{places}f}" for name in ("low", "high"))
-            assert f"{scale * row['estimate']:+.{places}f}" in cell and f"[{low}, {high}]" in cell
+            estimate = f"{scale * row['estimate']:+.{places}f}"
+            shown = estimate if float(estimate) else estimate[1:]  # 0 has no sign
+            assert cell.startswith(shown) and f"[{low}, {high}]" in cell
             assert row["verdict"] in cell and ("gate" in cell) == str(row["reason"]).startswith(
                 "gate"
             )

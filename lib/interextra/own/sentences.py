@@ -24,7 +24,7 @@ OBSTACLES = {
     NO_VARIATION: "all queries differ by the same",
     SEEN: SEEN,
 }
-CHANGE = "change of the model from interpolation to extrapolation"
+CHANGE = "the model from interpolation to extrapolation"
 WANTED = {"queries": "more queries", "trainings": "more training runs"}
 
 
@@ -39,8 +39,8 @@ def loss_sentence(row: Row, margin: float) -> str:
     Examples
     --------
     >>> row = {"estimate": -0.012, "low": -0.041, "high": 0.017, "reason": "queries"}
-    >>> loss_sentence(row | {"n_trainings": 1}, 0.05)[:83]
-    'No loss above 5 % (change of the model from interpolation to extrapolation: -1.2 %,'
+    >>> loss_sentence(row | {"n_trainings": 1}, 0.05)[:73]
+    'No loss above 5 % (the model from interpolation to extrapolation: -1.2 %,'
     """
     change = _with_interval(row, "%")
     numbers = f"({CHANGE}: {change}; {_trainings(row)})"
