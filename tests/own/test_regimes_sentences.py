@@ -200,7 +200,9 @@ def test_the_page_says_what_was_measured_and_has_no_title_of_what_is_not_there(f
     assert facts["training sets"].count("(12 queries)") == 2 and facts["runs"] == "&lt;a&gt;.1"
     assert facts["test queries"] == "19, and 5 for the lead"
     assert facts["date"] == f"{date.today()}" and facts["version"] == f"interextra {__version__}"
-    assert found.about["runs"].startswith("interpolation.1, interpolation.2, extrapolation.1")
+    assert set(found.about["runs"].split(", ")) == {
+        f"{regime}-12.{seed}" for regime in REGIMES for seed in (1, 2)
+    }
     for of_random in folder.distances["random"]:
         assert f"{of_random:.3f} [" in page
     assert "n_queries" not in page and "n_train" not in page

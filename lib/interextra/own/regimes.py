@@ -180,7 +180,8 @@ def _about(folder: SplitFolder, values: pd.DataFrame) -> dict[str, str]:
     sizes = []
     for name, counts in manifest.sets.items():
         sizes.append(f"{name} ({counts.queries:,} queries)")
-    runs = values["trained"].str.rsplit(" ", n=1).str.join(".").unique()
+    seeds = values["seed"].unique()
+    runs = [f"{name}.{seed}" for name in manifest.sets for seed in seeds]
     return {
         "collection": folder.split.pool.source.spec,
         "split": f"{manifest.protocol}, seed {folder.split.seed}",
