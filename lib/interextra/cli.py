@@ -418,16 +418,25 @@ def command_curve(args: argparse.Namespace) -> None:
     own.curve(store, args, _building(store, Path(args.out)))
 
 
-def _building(store: Store, folder: Path) -> Callable[[list[Cell], Callable[[Cell], float]], None]:
+def _building(store: Store, folder: Path) -> Callable[..., float]:
     """Return what computes cells, and says on stderr how far it is."""
 
-    def build(cells: list[Cell], price: Callable[[Cell], float] | None) -> None:
-        """Compute cells; how far it is goes to stderr."""
+    def build(
+        cells: list[Cell],
+        price: Callable[[Cell], float] | None,
+        among: list[Cell] | None = None,
+        least: float = 0.0,
+    ) -> float:
+        """Compute cells; how far all are that they are among goes to stderr.
+
+        Their share of the work is at `least` so much; what it is at the end is returned.
+        """
         with (
             redirect_stdout(sys.stderr),
-            Progress(store, cells, folder, price) as progress,
+            Progress(store, among or cells, folder, price, least) as progress,
         ):
             build_all(store, cells, watch=progress)
+        return progress.share
 
     return build
 

@@ -242,6 +242,36 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
     assert any("leave out the 3 training queries" in line for line in lines)
 
 
+def test_pairs_just_below_the_threshold_are_told_and_not_counted(folder, tmp_path, capsys):
+    """Test query 1 shares seven of eight words with training query 3."""
+    sides = [read(f"beir:{folder}", split) for split in ("train", "test")]
+    found = audit(*sides)
+    assert found.just_below[["test_query_id", "train_query_id"]].to_numpy().tolist() == [
+        ["x1", "q3"]
+    ]
+    assert found.just_below["words"].tolist() == [0.875] and found.test_queries == ["x0", "x2"]
+    assert "x1" not in set(found.near["test_query_id"])
+    command = ["audit", "--train", f"beir:{folder}", "--test", f"beir:{folder}@test"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "Pairs of queries just below --near 0.9 (down to 0.85), not counted: 1. The nearest 1:"
+    assert "peru really" in lines[lines.index(told) + 2]
+    assert main([*command, "--out", str(tmp_path / "out"), "--near", "0.95"]) == 0
+    assert (
+        "No pairs of queries lie just below --near 0.95 (down to 0.9)." in capsys.readouterr().out
+    )
+
+
+def test_nothing_above_the_threshold_is_told_as_below_it(folder):
+    """The same letters, though not the same words, are a near-duplicate at any threshold."""
+    sides = [read(f"beir:{folder}", split) for split in ("train", "test")]
+    for near in (0.6, 0.72, 0.75, 0.875, 0.9, 1.0):
+        found = audit(*sides, near=near)
+        near_ones = found.near[(found.near["words"] < near) & (found.near["order"] < 1)]
+        assert near_ones.empty and found.just_below["words"].between(near - 0.05, near).all()
+        assert (found.just_below["words"] < near).all()
+
+
 @pytest.mark.parametrize(
     ("given", "part"),
     [

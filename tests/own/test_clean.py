@@ -98,7 +98,8 @@ def seen(ids):
     table["shared_passages"] = [int(place == 0) for place in range(len(ids))]
     names = ["q1", "q2"] if ids else []
     nothing = pd.DataFrame()
-    return Audit(nothing, nothing, nothing, ids, names, "", "", table, n_test=20, n_train=50)
+    tables = (nothing, nothing, nothing, ids, names, "", "", table)
+    return Audit(*tables, n_test=20, n_train=50, threshold=0.9, just_below=nothing)
 
 
 def test_bm25_is_searched_where_no_run_is_given_and_it_is_installed(monkeypatch):

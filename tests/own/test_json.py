@@ -57,7 +57,10 @@ def test_regimes(folds, root, capsys):
         write_run(Path(name), ids, lambda at, number=number: (at + number) % 4)
     options = ["--split", "folds", "--runs", "{part}.{seed}.run", "--n-boot", "100", "--json"]
     assert main(["regimes", *options, "--baseline", "base.run"]) == 0
-    found = check(capsys.readouterr().out, root)
+    out, error = capsys.readouterr()
+    found = check(out, root)
+    steps = [line for line in error.splitlines() if line.endswith(" …")]
+    assert [line.split()[0] for line in steps] == ["Finding", "Measuring", "Bootstrap", "Writing"]
     assert [claim["claim"] for claim in found["claims"]] == ["loss", "lead"]
 
 

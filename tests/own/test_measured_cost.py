@@ -64,6 +64,31 @@ def test_stages_are_priced_as_by_hand(spec, store, monkeypatch):
     assert stages.sum() - alone == pytest.approx(side_by_side(jobs), rel=0.02)
 
 
+def test_what_an_option_saves_is_told_as_by_hand(spec, store, monkeypatch):
+    """Of four trainings with ten steps of half a second, and four searches of them."""
+    monkeypatch.setattr(cost, "n_workers", lambda n_jobs: min(2, n_jobs))
+    training = own_training(spec, store)
+    prices = Prices(SPEED, training, Path("out"))
+    runs = training.planned_runs()
+    trained = sum(prices.of(run) + prices.of(run.model) for run in runs)
+    percents = [50 * trained / prices.core_seconds, 100 * 10 / prices.core_seconds]
+    seeds, steps = (f"{percent:.0f} %" for percent in percents)
+    assert prices.cheaper().startswith(f"To save core seconds: {seeds} by --seeds 1, {steps} by ")
+    assert f"{steps} by --epochs 40, 15 % by --passage-length 28 at most, " in prices.cheaper()
+    by_epochs = own_training(spec, store, "mini-dense{epochs: 2, batch_size: 4}", seeds=(3,))
+    told = Prices(SPEED, by_epochs, Path("out")).cheaper()
+    assert " by --epochs 1 or --size 6, " in told and "--seeds" not in told
+
+
+@pytest.mark.parametrize(("load", "is_told"), [(0.2, False), (1.4, True)])
+def test_cores_that_others_took_are_told_with_the_promise(spec, store, monkeypatch, load, is_told):
+    monkeypatch.setattr(cost, "n_workers", lambda n_jobs: min(2, n_jobs))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    told = str(Prices(SPEED, own_training(spec, store), Path("out"), load)).splitlines()[0]
+    assert "on this machine when it is otherwise idle" in told
+    assert (f"; other processes took about {load} of its 2 cores at the start" in told) == is_told
+
+
 def test_what_is_there_costs_nothing(spec, store):
     training = own_training(spec, store, "mini-dense{steps: 1, batch_size: 4}", seeds=(1,))
     (house := Path("out") / "split").mkdir(parents=True)
@@ -122,7 +147,10 @@ def test_the_command_prints_stages_and_stops(spec, quick, root, capsys):
     assert "2 training sets, 1 trainings of each" in error
     for stage in (cost.SPLITTING, cost.LEXICAL, cost.TRAINING, cost.ENCODING, cost.SEARCH):
         assert stage in out
-    assert not Path("probe").exists() and "in all" in out.splitlines()[-1]
+    *table, advice = out.splitlines()
+    assert not Path("probe").exists() and "in all" in table[-1]
+    assert advice.startswith("To save core seconds: ") and "a smaller model" in advice
+    assert "on this machine when it is otherwise idle" in out
     assert main([*asked, "--seeds", "1", "--size", "12", "--check", "--json"]) == 0
     found = check(capsys.readouterr().out, root)
     assert found["seconds"] == pytest.approx(sum(row["seconds"] for row in found["stages"][:-1]))

@@ -3,6 +3,7 @@ can nothing.
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,8 @@ def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsy
         "lead",
     } and "with 80 % power" in error
     assert "% done" in error and "in all" in error and "Promised" in error
+    percents = [int(percent) for percent in re.findall(r"(\d+) % done", error)]
+    assert percents == sorted(percents) and percents[-1] > 90
     runs = sorted(path.name for path in Path("runs").iterdir())
     assert runs == ["extrapolation-24.1.run", "interpolation-24.1.run"]
     queries = pd.read_csv("runs/interpolation-24.1.run", sep=" ", header=None)[0].nunique()

@@ -1,16 +1,22 @@
 """The first sentence of a report answers, and says no more than its interval does."""
 
+import re
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
 from toy_own import written
 
+from interextra import __version__
 from interextra.claims import judgement
 from interextra.own import regimes, sentences
 from interextra.own.seen import VERDICT, Given, Seen
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
+
+CHANGE = "the model from interpolation to extrapolation"
 
 
 def loss(estimate, low, high, reason="", n_trainings=2):
@@ -23,52 +29,60 @@ def loss(estimate, low, high, reason="", n_trainings=2):
     [
         (
             (-0.012, -0.041, 0.017, "queries", 1),
-            "No loss above 5 % (-1.2 %, 95 % CI -4.1 to +1.7; one training run).",
+            "No loss above 5 % (the model from interpolation to extrapolation: -1.2 %, "
+            "95 % CI -4.1 to +1.7; one training run).",
         ),
         (
             (-0.116, -0.198, -0.034),
-            "A loss (-11.6 %, 95 % CI -19.8 to -3.4; 2 training runs).",
+            "A loss (the model from interpolation to extrapolation: -11.6 %, 95 % CI "
+            "-19.8 to -3.4; 2 training runs).",
         ),
         (
             (-0.116, -0.178, -0.054),
-            "A loss above 5 % (-11.6 %, 95 % CI -17.8 to -5.4; 2 training runs).",
+            "A loss above 5 % (the model from interpolation to extrapolation: -11.6 %, "
+            "95 % CI -17.8 to -5.4; 2 training runs).",
         ),
         (
             (-0.021, -0.034, -0.008),
-            "A loss, below 5 % (-2.1 %, 95 % CI -3.4 to -0.8; 2 training runs).",
+            "A loss, below 5 % (the model from interpolation to extrapolation: -2.1 %, "
+            "95 % CI -3.4 to -0.8; 2 training runs).",
         ),
         (
             (0.118, 0.056, 0.187, "", 1),
-            "No loss: effectiveness is higher in extrapolation (+11.8 %, 95 % CI +5.6 to +18.7; "
-            "one training run).",
+            "No loss: effectiveness is higher in extrapolation (the model from "
+            "interpolation to extrapolation: +11.8 %, 95 % CI +5.6 to +18.7; one training run).",
         ),
         (
             (-0.04, -0.142, 0.062, "queries"),
-            "Undecided: more queries would show or exclude a loss above 5 % (-4.0 %, 95 % CI -14.2 "
-            "to +6.2; 2 training runs).",
+            "Undecided: more queries would show or exclude a loss above 5 % (the model "
+            "from interpolation to extrapolation: -4.0 %, 95 % CI -14.2 to +6.2; 2 training runs).",
         ),
         (
             (-0.04, -0.142, 0.062, "trainings"),
-            "Undecided: more training runs would show or exclude a loss above 5 % (-4.0 %, 95 % CI "
-            "-14.2 to +6.2; 2 training runs).",
+            "Undecided: more training runs would show or exclude a loss above 5 % (the model "
+            "from interpolation to extrapolation: -4.0 %, 95 % CI -14.2 to +6.2; 2 training "
+            "runs).",
         ),
         (
             (-0.116, -0.198, -0.034, judgement.GATE),
-            "Undecided, as the model is not shown to beat BM25 in domain (-11.6 %, 95 % CI -19.8 "
-            "to -3.4; 2 training runs).",
+            "Undecided, as the model is not shown to beat BM25 in domain (the model "
+            "from interpolation to extrapolation: -11.6 %, 95 % CI -19.8 to -3.4; 2 training "
+            "runs).",
         ),
         (
             (-0.2, np.nan, np.nan, judgement.NO_VARIATION),
-            "Undecided, as all queries differ by the same (-20.0 %, no interval; 2 training runs).",
+            "Undecided, as all queries differ by the same (the model from interpolation "
+            "to extrapolation: -20.0 %, no interval; 2 training runs).",
         ),
         (
             (-0.01, -0.02, 0.0, sentences.SEEN),
-            "Undecided, as the model as given has seen the training queries (-1.0 %, 95 % CI -2.0 "
-            "to +0.0; 2 training runs).",
+            "Undecided, as the model as given has seen the training queries (the model "
+            "from interpolation to extrapolation: -1.0 %, 95 % CI -2.0 to +0.0; 2 training runs).",
         ),
         (
             (np.nan, np.nan, np.nan),
-            "Undecided, as the change is undefined (undefined, no interval; 2 training runs).",
+            "Undecided, as the change is undefined (the model from interpolation to "
+            "extrapolation: undefined, no interval; 2 training runs).",
         ),
     ],
 )
@@ -149,10 +163,10 @@ def folder(spec, store, house):
 @pytest.mark.parametrize(
     ("change", "start", "verdict"),
     [
-        (-0.3, "A loss above 5 % (-", "holds"),
-        (-0.03, "A loss, below 5 % (-", "holds"),
-        (0.0, "No loss above 5 % (", "undecided"),
-        (0.3, "No loss: effectiveness is higher in extrapolation (+", "contradicted"),
+        (-0.3, f"A loss above 5 % ({CHANGE}: -", "holds"),
+        (-0.03, f"A loss, below 5 % ({CHANGE}: -", "holds"),
+        (0.0, f"No loss above 5 % ({CHANGE}: ", "undecided"),
+        (0.3, f"No loss: effectiveness is higher in extrapolation ({CHANGE}: +", "contradicted"),
     ],
 )
 def test_the_sentence_has_the_interval_of_the_table(folder, change, start, verdict):
@@ -168,11 +182,40 @@ def test_the_sentence_has_the_interval_of_the_table(folder, change, start, verdi
     assert interval in found.sentences[0]
     numbers = f"RR@10 is {row['interpolation']:.3f} in interpolation and"
     assert found.sentences[1].startswith(numbers) and "(ReSTrain, 19 test" in found.sentences[1]
+    is_bm25 = found.systems["system"] == "BM25"
+    bm25 = found.systems.loc[is_bm25, "mean"].item()
+    assert f"in extrapolation, that of BM25 {bm25:.3f} in both (" in found.sentences[1]
     assert found.sentences[2].startswith("In domain, the model leads BM25 by +")
     assert "on 5 test queries held out for it" in found.sentences[2]
     page = regimes.page(found)
     assert page.count('class="answer"') == 1 and "simultaneous" not in page
     assert page.index(found.sentences[0].partition("(")[0]) < page.index("<svg")
+
+
+def test_the_page_says_what_was_measured_and_has_no_title_of_what_is_not_there(folder):
+    found = reported(folder, 0)
+    page = regimes.page(found._replace(about=found.about | {"runs": "<a>.1"}))
+    facts = dict(re.findall(r"<tr><th>([\w ]+)</th><td>(.*?)</td></tr>", page))
+    assert facts["collection"].startswith("beir:") and facts["baseline"] == "BM25"
+    assert facts["training sets"].count("(12 queries)") == 2 and facts["runs"] == "&lt;a&gt;.1"
+    assert facts["test queries"] == "19, and 5 for the lead"
+    assert facts["date"] == f"{date.today()}" and facts["version"] == f"interextra {__version__}"
+    assert set(found.about["runs"].split(", ")) == {
+        f"{regime}-12.{seed}" for regime in REGIMES for seed in (1, 2)
+    }
+    for of_random in folder.distances["random"]:
+        assert f"{of_random:.3f} [" in page
+    assert "n_queries" not in page and "n_train" not in page
+    assert "<h2>All systems</h2>" in page and "Before and after" not in page
+    tables = page.count("<table")
+    assert tables - page.count('<div class="wide') == 1  # that of the facts, whose lines break
+
+
+def test_a_change_that_rounds_to_nothing_has_no_sign(folder):
+    found = reported(folder, 0)
+    small = found.changes.assign(change=-0.0002, low=-0.0003, high=0.0001)
+    assert ">0.0 % [-0.0, +0.0]<" in regimes.page(found._replace(changes=small))
+    assert "extrapolation: 0.0 %, 95 % CI -0.3 to +0.2;" in loss(-0.0004, -0.003, 0.002)
 
 
 def test_what_the_model_has_seen_comes_first(folder):
@@ -185,7 +228,8 @@ def test_what_the_model_has_seen_comes_first(folder):
     found = reported(folder, -0.3, given)
     assert found.sentences[0].startswith(VERDICT)
     assert found.sentences[1].startswith(
-        "Undecided, as the model as given has seen the training queries (-"
+        f"Undecided, as the model as given has seen the training queries ({CHANGE}: -"
     )
     assert found.claims.set_index("claim").loc["loss", "verdict"] == "undecided"
+    assert "<h2>Before and after fine-tuning</h2>" in regimes.page(found)
     assert regimes.page(found).index(VERDICT) < regimes.page(found).index("Undecided")

@@ -128,6 +128,20 @@ def test_steps_of_a_training_count_as_a_share_of_its_price(store, building):
     assert str(results.step(pages[1].key)) == ""
 
 
+def test_the_share_that_is_shown_never_falls(store, building, tmp_path):
+    """A training whose note is gone, as at its end, counts by the clock again: by less."""
+    page = Page()
+    building(page)
+    note = store.root / "building" / page.key / "weights.tmp1" / NOTE
+    write_json(note, {"step": 15, "steps": 20, "loss": [0.25]})
+    watch = Progress(store, [page], tmp_path, lambda cell: 600.0)
+    assert watch._state().by_work().startswith("75 % done")
+    note.unlink()
+    assert watch.results.state().share < 0.75 and watch._state().share == 0.75
+    later = Progress(store, [page], tmp_path, lambda cell: 600.0, least=watch.share)
+    assert later._state().share == 0.75
+
+
 def test_what_has_no_steps_counts_by_the_clock_and_is_never_done_by_it(store, building):
     building(Page())  # since 60 s
     left = {

@@ -184,7 +184,9 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
             row = table.loc[claim.name]
             scale, places = (100, 1) if claim.unit else (1, 2)
             low, high = (f"{scale * row[name]:+.{places}f}" for name in ("low", "high"))
-            assert f"{scale * row['estimate']:+.{places}f}" in cell and f"[{low}, {high}]" in cell
+            estimate = f"{scale * row['estimate']:+.{places}f}"
+            shown = estimate if float(estimate) else estimate[1:]  # 0 has no sign
+            assert cell.startswith(shown) and f"[{low}, {high}]" in cell
             assert row["verdict"] in cell and ("gate" in cell) == str(row["reason"]).startswith(
                 "gate"
             )
@@ -297,7 +299,7 @@ def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
         if source.startswith(("from datasets import", "def trained(", "def search("))
     ]
     assert len(parts) == 3 and all(part in script for part in parts)
-    assert len([line for line in script.splitlines() if line.strip()]) <= 52
+    assert len([line for line in script.splitlines() if line.strip()]) <= 60
     asked = ["--collection", spec, "--size", "12", "--format", "ids", "st", "--out", "folds"]
     assert main(["split", "restrain", *asked]) == 0
     Path("own.py").write_text(script)
@@ -305,10 +307,17 @@ def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
         [sys.executable, "own.py", str(verified_base()), "2"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert (
-        main(["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"])
-        == 0
-    )
+    said = done.stdout.splitlines()
+    assert "interpolation-12, seed 1: 2 steps, 5.3 epochs" in said
+    assert [line[:6] for line in said if "min left" in line] == [f"{n} of 4" for n in range(1, 5)]
+    assert "2/2 [" in done.stderr  # the bar of a training
+    asked = ["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"]
+    assert main([*asked, "--given", "runs/given.run"]) == 0
+    systems = pd.read_csv("regimes/systems.csv")["system"].tolist()
+    assert systems[1] == "model as given"
+    given = pd.read_csv("runs/given.run", sep=" ", header=None)[0].unique()
+    files = [Path(f"folds/{name}.tsv").read_text() for name in ("test", "training")]
+    assert set(given) == {line.partition("\t")[0] for text in files for line in text.splitlines()}
     table = pd.read_csv("regimes/regimes.csv")
     assert table["n_trainings"].tolist() == [2, 2, 2] and table["interpolation"].between(0, 1).all()
 

@@ -448,8 +448,8 @@ def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     reason: str = row["reason"]
     reasons = [MANY.get(reason, reason)] if reason else []
     if reason == GATE and np.isfinite(row["lead"]):
-        points = 100 * row["lead"]
-        return [*reasons, f"lead {points:+.1f} points"]
+        lead = with_unit(row["lead"], "points")
+        return [*reasons, f"lead {lead}"]
     resolution = row.get("resolution", np.nan)
     is_excluded = reason.startswith("gate")
     if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):

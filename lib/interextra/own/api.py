@@ -24,6 +24,7 @@ from interextra.own.regimes import Report
 from interextra.own.results import AuditResult, RegimesResult, SplitResult, zero_shot
 from interextra.own.seen import Given, has_seen
 from interextra.own.split_folder import SplitFolder
+from interextra.own.steps import say
 from interextra.own.values import (
     BM25,
     Found,
@@ -35,6 +36,7 @@ from interextra.own.values import (
 )
 from interextra.store import InputError, Store, cache_folder, offenders
 from interextra.store.extras import explained, require
+from interextra.store.progress import lasting
 
 NDCG = "nDCG@10"
 # What trainings found, see `regimes`
@@ -283,7 +285,9 @@ def regimes(
     reporting.refuse_measures(measures)
     rival = _taken(baseline, systems, "baseline")
     as_given = _taken(given, systems, "given")
+    say(f"Finding the nearest training query of each of {folder.manifest.n_test:,} test queries")
     nearest = reporting.nearest_training_queries(folder, encoder)
+    say("Measuring the runs")
     found = _values_of_trainings(values, systems, folder, measures, skip_own)
     if rival is None:
         rival = _Named(BM25, bm25_run(folder, store))
@@ -291,10 +295,12 @@ def regimes(
     before = None
     if as_given is not None:
         name, run = as_given
+        say(f"Testing what the model before fine-tuning has seen: {name}")
         before = given_of(run, folder, store, measures, skip_own, seed, n_boot, name)
+    say(f"Bootstrap of {n_boot:,} resamples of {folder.manifest.n_test:,} test queries")
     report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
     report = _with_name(report, rival.name, before, measures[0])
-    return RegimesResult(*report)
+    return RegimesResult(*_with_sources(report, values, rival, as_given))
 
 
 def _values_of_trainings(
@@ -327,6 +333,10 @@ def _opened(split: str | Path | SplitResult, attribute: str) -> SplitFolder:
 
 def bm25_run(folder: SplitFolder, store: Store) -> RunFile:
     """Compute BM25 on the queries to search, and read it."""
+    missing = store.missing([folder.bm25])
+    if missing:
+        seconds = sum(cell.seconds() for cell in missing)
+        say(f"Searching {len(folder.passages):,} passages by BM25, about {lasting(seconds)}")
     store.build(folder.bm25)
     return folder.read(folder.bm25, store)
 
@@ -383,6 +393,18 @@ def given_of(
     values = values_of_run(run, sampled, measures, skip_own, name)
     seen = has_seen(sampled, values, rival, measures[0], seed, n_boot)
     return Given(values, seen)
+
+
+def _with_sources(
+    report: Report, values: Trained, rival: _Named, as_given: _Named | None
+) -> Report:
+    """Return a report whose page says where the runs are from, and what they stand beside."""
+    about = report.about | {"baseline": rival.name}
+    if isinstance(values, str | Path):
+        about["runs"] += f" ({values})"
+    if as_given is not None:
+        about[reporting.AS_GIVEN] = as_given.name
+    return report._replace(about=about)
 
 
 def _with_name(report: Report, name: str, given: Given | None, measure: str) -> Report:

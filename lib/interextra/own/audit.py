@@ -4,6 +4,7 @@ It says, without a model, what was seen before.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ NEIGHBOURS = 20  # training queries that are nearest to a test query by cosine
 # the nearest training queries of some test queries are looked up
 SHOWN = 200_000_000
 NEAR = 0.9  # at .8, questions of one form with other names in them are near-duplicates, too
+BELOW = 0.05  # pairs that share so much less of their words are told, but not counted
+DROP_TRAIN = "drop_train.txt"
 AT_ONCE = 100_000  # texts that LSA is fitted on, at most, and that are encoded at once
 TEXT = "text"  # how relevant passages are known
 BATCH = 10_000  # passages whose texts are looked at at once
@@ -155,6 +158,10 @@ class Audit(NamedTuple):
     seen: pd.DataFrame
     n_test: int
     n_train: int
+    threshold: float  # share of common words of near-duplicates
+    # pairs that share up to BELOW less than that and are not counted, the most similar first: as
+    # `near`
+    just_below: pd.DataFrame
 
 
 def read(spec: str, split: str) -> Side:
@@ -174,11 +181,7 @@ def read(spec: str, split: str) -> Side:
     InputError
         No such file, folder, column or split.
     """
-    place = spec
-    named_split = re.search(r"@([\w-]+)\Z", spec)
-    if named_split:
-        place = spec[: named_split.start()]
-        split = named_split[1]
+    place, split = _place_and_split(spec, split)
     path, _, qrels_path = place.partition(",")
     if Path(path).is_file():
         return _read_files(path, qrels_path)
@@ -187,6 +190,44 @@ def read(spec: str, split: str) -> Side:
     if place.startswith("datasets:"):
         return _read_datasets(place.removeprefix("datasets:"), split)
     return _read_collection(place, split)
+
+
+def _place_and_split(spec: str, split: str) -> tuple[str, str]:
+    """Return a spec without the split that it names, and this split; else `split`."""
+    named_split = re.search(r"@([\w-]+)\Z", spec)
+    if not named_split:
+        return spec, split
+    return spec[: named_split.start()], named_split[1]
+
+
+def next_lines(train: str, test: str, folder: Path) -> list[str]:
+    """Return the line with the command that splits without the training queries to drop.
+
+    Parameters
+    ----------
+    train, test : str
+        Specs of the sides, see `read`.
+    folder : Path
+        Of `write`.
+
+    Returns
+    -------
+    list of str
+        None where the sides are not of one collection.
+
+    Examples
+    --------
+    >>> next_lines("mini@train", "mini@test", Path("audit"))[0][:73]
+    'Split without the training queries to drop: interextra split restrain --c'
+    """
+    collection, train_split = _place_and_split(train, "train")
+    collection_of_test, test_split = _place_and_split(test, "test")
+    if collection != collection_of_test:
+        return []
+    words = ["interextra", "split", "restrain", "--collection", collection]
+    words += ["--train-split", train_split, "--test-splits", test_split]
+    words += ["--drop-train", str(folder / DROP_TRAIN), "--out", "folds"]
+    return [f"Split without the training queries to drop: {shlex.join(words)}"]
 
 
 def _read_files(path: str, qrels_path: str) -> Side:
@@ -317,7 +358,7 @@ def audit(
     """
     _refuse_without_words(train, test)
     train, test = _comparable(train, test, near_passages)
-    near_ones = _near_duplicates(train, test, near)
+    near_ones, just_below = _near_duplicates(train, test, near)
     closest = _closest(train.queries, test.queries, encoder)
     overlap = _passage_overlap(train, test)
     if overlap.n_shared is not None:
@@ -338,6 +379,8 @@ def audit(
         seen=seen,
         n_test=n_test,
         n_train=len(train.queries),
+        threshold=near,
+        just_below=just_below,
     )
 
 
@@ -467,9 +510,19 @@ def _exposed(train: Side, counts: Mapping[str, int], n_test: int) -> str:
     )
 
 
-def _near_duplicates(train: Side, test: Side, near: float) -> pd.DataFrame:
-    """Return the pairs of near-duplicate queries, see `Audit.near`."""
-    rows = near_pairs(train.queries["text"], test.queries["text"], near)
+def _near_duplicates(train: Side, test: Side, near: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the pairs of near-duplicate queries, and those just below, see `Audit`."""
+    lowest = near - BELOW if near > BELOW else near
+    pairs = _similar_pairs(train, test, lowest)
+    has_same_letters = pairs["order"] == 1
+    is_near = has_same_letters | (pairs["words"] >= near)
+    just_below = pairs[~is_near].sort_values(["words", "order"], ascending=False, kind="stable")
+    return pairs[is_near].reset_index(drop=True), just_below.reset_index(drop=True)
+
+
+def _similar_pairs(train: Side, test: Side, least: float) -> pd.DataFrame:
+    """Return the pairs of queries that share so much of their words, see `Audit.near`."""
+    rows = near_pairs(train.queries["text"], test.queries["text"], least)
     test_side = _with_side(test.queries, "test").iloc[rows["test"]]
     train_side = _with_side(train.queries, "train").iloc[rows["train"]]
     similarity = rows[["words", "order"]]
@@ -679,7 +732,7 @@ def write(found: Audit, folder: Path) -> list[Path]:
         "pairs.csv": found.pairs.to_csv(index=False, float_format="%.6g"),
         "near.csv": found.near.to_csv(index=False, float_format="%.6g"),
         "drop_test.txt": _lines(found.test_queries),
-        "drop_train.txt": _lines(found.train_queries),
+        DROP_TRAIN: _lines(found.train_queries),
     }
     return [write_text(folder / name, text) for name, text in files.items()]
 

@@ -70,7 +70,10 @@ def audit(args: Namespace) -> None:
     if args.json:
         _print_json("audit", result.records(), paths)
     else:
-        _print_lines(result.lines(), paths)
+        lines = result.lines()
+        if found.train_queries and train.collection:
+            lines += auditing.next_lines(args.train, args.test, out)
+        _print_lines(lines, paths)
     if args.clean and not result.clean_queries:
         raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
 
@@ -137,6 +140,7 @@ def regimes(store: Store, args: Namespace) -> None:
     """Measure runs on a split in both regimes; write and print the report."""
     from interextra.own import api
     from interextra.own.splitting import refuse_place
+    from interextra.own.steps import say
 
     out = Path(args.out)
     refuse_place(out)
@@ -158,6 +162,7 @@ def regimes(store: Store, args: Namespace) -> None:
         n_boot=args.n_boot,
         store=store,
     )
+    say(f"Writing the page and the tables to {out}")
     _print_report(report.write(out), args.json)
 
 
@@ -212,12 +217,14 @@ def _runs_of_finished(args: Namespace) -> tuple[dict[str, "RunFile"], dict[str, 
     return dict(named_runs[:n_models]), dict(named_runs[n_models:])
 
 
-def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
+def probe(store: Store, args: Namespace, build: Callable[..., float]) -> None:
     """Measure this machine, print what it costs, train on each set of a split, and report.
 
-    `build` computes several cells side by side; its second argument prices a cell (None: by its own
-    estimate).
+    `build` computes several cells side by side. Its second argument prices a cell (None: by its own
+    estimate), the third are all cells whose share of the work is shown, the fourth is the share
+    that was shown last; it returns this share.
     """
+    load = os.getloadavg()[0]
     _choose_device(args.device)
     from interextra.own import probe as probing
     from interextra.own import regimes as reporting
@@ -227,15 +234,18 @@ def probe(store: Store, args: Namespace, build: Callable[..., object]) -> None:
     reporting.refuse_measures(args.measures)
     splitting.refuse_place(out)
     training = _own_training(store, args)
-    prices = _print_prices(training, out, args)
+    prices = _print_prices(training, out, args, load)
     if args.check:
         return
 
+    share = 0.0
+
     def compute(cell: Cell) -> None:
         """Compute a result, and those that go side by side with it."""
+        nonlocal share
         together = training.together(cell)
         if together:
-            build(together, prices.of if prices else None)
+            share = build(together, prices.of if prices else None, training.cells(), share)
         else:
             store.build(cell)
 
@@ -300,10 +310,13 @@ def _own_training(store: Store, args: Namespace) -> "OwnTraining":
     return fine_tuning.OwnTraining(recipe, divided, gate, args.seeds, store, lengths, is_rate_given)
 
 
-def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Prices | None":
+def _print_prices(
+    training: "OwnTraining", out: Path, args: Namespace, load: float
+) -> "Prices | None":
     """Measure this machine, and print what each stage costs; of `--check` that is the result.
 
     Of a recipe that trains other models first, which is not measured, an estimate is printed: None.
+    `load`: the cores that were taken before.
     """
     from interextra.own import cost
 
@@ -314,11 +327,13 @@ def _print_prices(training: "OwnTraining", out: Path, args: Namespace) -> "Price
     if training.recipe.needs() and not args.check:
         print(_cost(training.missing()), file=sys.stderr)
         return None
-    prices = cost.Prices(cost.measure(training), training, out)
-    if args.check and args.json:
+    prices = cost.Prices(cost.measure(training), training, out, load)
+    if not args.check:
+        print(prices, file=sys.stderr)
+    elif args.json:
         print_json("prices", prices.described())
     else:
-        print(prices, file=sys.stdout if args.check else sys.stderr)
+        print(prices, prices.cheaper(), sep="\n")
     return prices
 
 

@@ -7,6 +7,7 @@ import heapq
 import importlib
 import itertools
 import json
+import os
 import resource
 import shutil
 import sys
@@ -53,6 +54,7 @@ LEAST_BATCHES = 4
 N_QUERIES = 256  # that search at once
 # What no model takes part in: seconds of one core of a server, on which `_pace` is PACE
 PACE = 0.028
+FREE = 0.5  # cores that may be taken though all are needed
 IMPORTED = 7.0  # what the split and the report import
 BM25_STARTED = 2.0
 BM25_QUERY = 5e-3
@@ -297,11 +299,14 @@ class Prices:
         What is to be computed.
     out
         The folder of the report, where the split may be already.
+    load
+        Cores that other processes took before this one began.
     """
 
-    def __init__(self, speed: Speed, training: OwnTraining, out: Path) -> None:
+    def __init__(self, speed: Speed, training: OwnTraining, out: Path, load: float = 0.0) -> None:
         self.speed = speed
         self.training = training
+        self.load = load
         self.has_split = (out / "split").is_dir()
         self.n_passages = training.split.pool.source.n_passages()
         self.n_pairs = training.n_pairs()
@@ -419,8 +424,72 @@ class Prices:
         return (
             f"Measured here: {speed.n_steps:.0f} training steps of {speed.step:.2f} s (loss "
             f"{speed.loss:.3f}), and a sample of the texts. It will take about "
-            f"{lasting(self.seconds)} if nothing else is computed:\n{text}"
+            f"{lasting(self.seconds)} on this machine when it is otherwise idle{self._busy()}:\n"
+            f"{text}"
         )
+
+    def _busy(self) -> str:
+        """Return, after a semicolon, that others take cores that are needed; "" if they do not."""
+        n_all = os.cpu_count() or 1
+        n_needed = n_workers(self.training.n_trainings)
+        if self.load + n_needed < n_all + FREE:
+            return ""
+        return (
+            f"; other processes took about {self.load:.1f} of its {n_all} cores at the start, and "
+            "while they do it takes longer"
+        )
+
+    def cheaper(self) -> str:
+        """Return which options save most, as shares of the core seconds of all stages."""
+        told = []
+        savings = self._savings()
+        for option in sorted(savings, key=savings.__getitem__, reverse=True):
+            percent = round(100 * savings[option])
+            if percent:
+                told.append(f"{percent} % by {option}")
+        told.append("a part of all by a smaller model (-m)")
+        return f"To save core seconds: {', '.join(told)}."
+
+    def _savings(self) -> dict[str, float]:
+        """Return the share of the core seconds that each option saves."""
+        training = self.training
+        recipe = training.recipe
+        if not isinstance(recipe, Trained):
+            return {}
+        missing = training.missing()
+        runs = [run for run in training.planned_runs() if run in missing]
+        models = [run.model for run in runs if run.model in missing]
+        first_seed = training.seeds[0]
+        share_of_others = 1 - 1 / len(training.seeds)
+        all_seconds = sum(map(self.of, [*runs, *models]))
+        seconds = {f"--seeds {first_seed}": share_of_others * all_seconds}
+        seconds |= self._by_fewer_steps(recipe, len(models))
+        seconds |= self._by_shorter_passages(recipe, len(models), len(runs))
+        return {option: saved / self.core_seconds for option, saved in seconds.items()}
+
+    def _by_fewer_steps(self, recipe: Trained, n_models: int) -> dict[str, float]:
+        """Return the seconds that half of the epochs save, by option."""
+        steps = recipe.training_steps(self.n_pairs)
+        epochs = recipe.epochs or steps * recipe.batch_size / max(self.n_pairs, 1)
+        half = changed(recipe, epochs=epochs / 2, steps=None)
+        option = f"--epochs {half.epochs:.2g}"
+        if recipe.epochs:
+            option += f" or --size {self.training.set_size // 2}"
+        n_fewer = steps - half.training_steps(self.n_pairs)
+        return {option: n_models * n_fewer * self.speed.step}
+
+    def _by_shorter_passages(self, recipe: Trained, n_models: int, n_runs: int) -> dict[str, float]:
+        """Return the seconds that half of the passage length saves at most, by option.
+
+        It saves less where passages are shorter already.
+        """
+        half = max(1, recipe.passage_length // 2)
+        shorter = changed(recipe, passage_length=half)
+        share = 1 - shorter.step_tokens() / recipe.step_tokens()
+        steps = recipe.training_steps(self.n_pairs)
+        learning = n_models * steps * self.speed.step
+        encoding = n_runs * self.n_passages * self.speed.passage
+        return {f"--passage-length {half} at most": share * learning + encoding / 2}
 
     @property
     def core_seconds(self) -> float:
@@ -436,7 +505,8 @@ class Prices:
         """Return the same for a program."""
         table = self.stages.rename(columns=lambda name: name.replace(" ", "_"))
         stages = json.loads(table.to_json(orient="records"))
-        return {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
+        found = {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
+        return found | {"cheaper": self.cheaper()}
 
     def write(self, folder: Path) -> Path:
         """Write the stages, and in a last row what was taken since, into a folder; say both."""

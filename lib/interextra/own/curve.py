@@ -18,14 +18,14 @@ from interextra.data.runs import RunFile
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own import probe, regimes, splitting
 from interextra.own.nested import nested_sets
-from interextra.own.page import html_page, paragraphs, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of, wide_table
 from interextra.own.regimes import AS_GIVEN, INTERPOLATION
 from interextra.own.seen import Given
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL, join_trainings, values_of_run, values_of_runs
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval, ratio, simultaneous
-from interextra.stats.effects import Effects, effects, shown
+from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import Cell, InputError, Store, write_text
@@ -487,10 +487,10 @@ def page(found: Curve) -> str:
         "<h1>How many training queries, and for which regime?</h1>",
         *paragraphs(found.sentences),
         svg_of(picture(found.points, found.systems)),
-        shown(for_page(found.points)).to_html(),
+        wide_table(for_page(found.points)),
         f"<p>{LEGEND.format(over=over)}</p>",
         "<h2>Without fine-tuning</h2>",
-        shown(systems).to_html(),
+        wide_table(systems),
     ]
     return html_page("Two learning curves", body)
 

@@ -371,10 +371,13 @@ class OwnTraining:
                 return list(cells)
         return []
 
+    def cells(self) -> list[Cell]:
+        """Return what is computed in all, with the rate of the recipe until another is chosen."""
+        return [self.given, *self.trials, *self.planned_runs()]
+
     def missing(self) -> list[Cell]:
-        """Return what is to be computed, with the rate of the recipe until another is chosen."""
-        cells = [self.given, *self.trials, *self.planned_runs()]
-        return self.store.missing(cells)
+        """Return what of it is not there yet, and what that needs."""
+        return self.store.missing(self.cells())
 
     def sentence(self) -> str:
         """Say how the models are fine-tuned, and why."""

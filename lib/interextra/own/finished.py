@@ -32,11 +32,11 @@ from interextra.own.finished_sentences import (
     sentences,
     verdict,
 )
-from interextra.own.page import html_page, paragraphs, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of, wide_table
 from interextra.own.run_files import read_run
 from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
-from interextra.stats.effects import DRAWS, Effects, effects, shown
+from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import with_interval, with_unit
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, offenders, write_text
@@ -493,10 +493,10 @@ def page(found: Finished) -> str:
         f"<h1>{TITLE}</h1>",
         *paragraphs(found.sentences),
         _picture(found.differences),
-        shown(_leads_in_words(found.differences)).to_html(),
+        wide_table(_leads_in_words(found.differences)),
         f"<p>{LEGEND}</p>",
         "<h2>Means and leads, with their intervals</h2>",
-        shown(_groups_in_words(found.groups)).to_html(),
+        wide_table(_groups_in_words(found.groups)),
     ]
     return html_page(TITLE, body)
 
@@ -506,7 +506,7 @@ def _leads_in_words(differences: pd.DataFrame) -> pd.DataFrame:
     table = with_interval(differences, "difference", "points")
     lowest_and_highest = zip(table["lowest"], table["highest"], strict=True)
     table["if difficulty acts otherwise"] = [ends(*pair) for pair in lowest_and_highest]
-    table["detects"] = [with_unit(value, "points")[1:] for value in table["detects"]]
+    table["detects"] = [with_unit(value, "points").removeprefix("+") for value in table["detects"]]
     of_rivals = [with_unit(value, "points") for value in table["rival_difference"]]
     table["rival, near minus far"] = of_rivals
     columns = ["system", "rival", "near", "far", "difference", "p_value", "detects"]

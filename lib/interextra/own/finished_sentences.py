@@ -7,6 +7,7 @@ import pandas as pd
 
 from interextra.own import regimes
 from interextra.own.sentences import ends
+from interextra.stats.formatting import with_unit
 
 ALL, NEAR_HALF, FAR_HALF = regimes.GROUPS
 COPIES = "exact and near-duplicates"
@@ -116,7 +117,7 @@ def _answer(row: Any) -> str:
 
 def _if_difficulty_differs(row: Any) -> str:
     """Return the sentence of the interval where difficulty acts otherwise on the system."""
-    rival_points = f"{100 * row.rival_difference:+.1f} points"
+    rival_points = with_unit(row.rival_difference, "points")
     rival = f"{row.rival} itself: {rival_points} near minus far"
     interval = ends(row.lowest, row.highest)
     return (
@@ -146,8 +147,7 @@ def _points(value: float, low: float, high: float) -> str:
     interval = f"95 % CI {ends(low, high)}"
     if np.isnan(low):
         interval = "no interval"
-    points = 100 * value
-    return f"{points:+.1f} points ({interval})"
+    return f"{with_unit(value, 'points')} ({interval})"
 
 
 def _of_copies(queries: pd.DataFrame, groups: pd.DataFrame, systems: Systems) -> str:

@@ -21,14 +21,14 @@ from interextra.models.model import Model, load_model
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed
 from interextra.models.search.run import Run
-from interextra.own.page import html_page, paragraphs, svg_of
+from interextra.own.page import html_page, paragraphs, svg_of, wide_table
 from interextra.own.probe import DEPTH
 from interextra.own.regimes import EXTRAPOLATION, INTERPOLATION
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import simultaneous
-from interextra.stats.effects import Effects, effects, shown
+from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError, Store, offenders, write_text
@@ -414,7 +414,7 @@ def page(found: Merge) -> str:
         "<h1>Weights between the given and the fine-tuned model</h1>",
         *paragraphs(found.sentences),
         svg_of(picture(found.points)),
-        shown(for_page(found.points)).to_html(),
+        wide_table(for_page(found.points)),
         f"<p>{LEGEND.format(over=over)}</p>",
     ]
     return html_page("Merged weights", body)

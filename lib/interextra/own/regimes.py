@@ -5,12 +5,13 @@ Two claims, with what they rest on, as one page.
 
 import html
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from interextra import figures
+from interextra import __version__, figures
 from interextra.claims import judgement
 from interextra.claims.claim import Claim, answered
 from interextra.measures.evaluate import check, worse
@@ -18,7 +19,7 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.encoders import default_encoder, report_seconds
 from interextra.own import distance
 from interextra.own.audit import neighbours
-from interextra.own.page import html_page, svg_of
+from interextra.own.page import facts, html_page, svg_of, wide_table
 from interextra.own.seen import Given, Seen
 from interextra.own.sentences import (
     OBSTACLES,
@@ -30,7 +31,7 @@ from interextra.own.sentences import (
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import DRAWS, Effects, effects, shown
+from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import drawn_over, with_interval
 from interextra.stats.tests import detectable
 from interextra.store import InputError, write_text
@@ -62,6 +63,8 @@ class Report(NamedTuple):
     # the last comes first where it is shown
     sentences: list[str]
     files: list[Path] = []  # of `write`
+    about: dict[str, str] = {}  # what was measured: the collection, the split, the runs, …
+    distances: pd.DataFrame = pd.DataFrame()  # of the training sets, see `distance.measure`
 
 
 def refuse_measures(measures: Sequence[str]) -> None:
@@ -158,14 +161,36 @@ def report(
     seen = given.seen if given else NOT_GIVEN
     if seen.is_shown:
         claims = _without_conclusion(claims)
+    systems = _systems(tested, baseline, given, bootstrap)
     return Report(
         changes=_shown_changes(changes),
         claims=claims,
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
-        systems=_systems(tested, baseline, given, bootstrap),
-        sentences=_sentences(claims, changes, folder, seen, margin),
+        systems=systems,
+        sentences=_sentences(claims, changes, systems, folder, seen, margin),
+        about=_about(folder, values),
+        distances=folder.distances,
     )
+
+
+def _about(folder: SplitFolder, values: pd.DataFrame) -> dict[str, str]:
+    """Return what was measured, in words by what they are about."""
+    manifest = folder.manifest
+    sizes = []
+    for name, counts in manifest.sets.items():
+        sizes.append(f"{name} ({counts.queries:,} queries)")
+    seeds = values["seed"].unique()
+    runs = [f"{name}.{seed}" for name in manifest.sets for seed in seeds]
+    return {
+        "collection": folder.split.pool.source.spec,
+        "split": f"{manifest.protocol}, seed {folder.split.seed}",
+        "similarity of queries": manifest.encoder,
+        "training sets": ", ".join(sizes),
+        "test queries": f"{manifest.n_test:,}, and {manifest.n_gate:,} for the lead",
+        "runs": ", ".join(runs),
+        "baseline": BM25,
+    }
 
 
 def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, Any]) -> Effects:
@@ -248,6 +273,7 @@ def _without_conclusion(claims: pd.DataFrame) -> pd.DataFrame:
 def _sentences(
     claims: pd.DataFrame,
     changes: Effects,
+    systems: pd.DataFrame,
     folder: SplitFolder,
     seen: Seen,
     margin: float,
@@ -256,10 +282,12 @@ def _sentences(
     rows = claims.set_index("claim").to_dict("index")
     all_queries = changes.iloc[0].to_dict()  # of the first measure, as the claims
     measure = all_queries["measure"]
+    is_baseline = (systems["system"] == BM25) & (systems["measure"] == measure)
+    baseline = systems.loc[is_baseline, "mean"].item()
     whose = f"queries of the split {folder.gate}" if folder.gate else "test queries held out for it"
     sentences = [
         loss_sentence(rows["loss"], margin),
-        numbers_sentence(all_queries, measure, type(folder.split).__name__),
+        numbers_sentence(all_queries, measure, folder.manifest.protocol, baseline),
     ]
     if "lead" in rows:
         sentences.append(lead_sentence(rows["lead"], measure, whose))
@@ -401,7 +429,10 @@ def page(found: Report) -> str:
     changes["detects"] = percent.map("{:.1f} %".format)
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
-    losers = found.losers.rename(columns={"train_query": "nearest training query"})
+    losers = found.losers.rename(
+        columns={"query_id": "id", "train_query": "nearest training query"}
+    )
+    about = found.about | {"date": f"{date.today()}", "version": f"interextra {__version__}"}
     answer, *others = map(html.escape, found.sentences)
     legend = LEGEND.format(over=drawn_over(changes["over"]))
     body = [
@@ -409,19 +440,42 @@ def page(found: Report) -> str:
         f'<p class="answer">{answer}</p>',
         *(f"<p>{sentence}</p>" for sentence in others),
         _picture(found.changes),
-        _table(changes[columns].rename(columns=names)),
+        wide_table(changes[columns].rename(columns=names)),
         f"<p>{legend}</p>",
-        "<h2>Before and after fine-tuning</h2>",
-        _table(found.systems),
+        *_of_systems(found.systems),
         "<h2>Queries that lose most</h2>",
-        _table(losers),
+        wide_table(losers, "texts"),
+        *_distances(found.distances),
+        "<h2>What was measured</h2>",
+        facts(about),
     ]
     return html_page("Interpolation and extrapolation", body)
 
 
-def _table(table: pd.DataFrame) -> str:
-    """Return a table as HTML, which on a narrow page is moved sideways."""
-    return f'<div class="wide">{shown(table).to_html()}</div>'
+def _of_systems(systems: pd.DataFrame) -> list[str]:
+    """Return the means of all systems, the model as given among them where it was measured."""
+    has_given = AS_GIVEN in set(systems["system"])
+    title = "Before and after fine-tuning" if has_given else "All systems"
+    table = systems.rename(columns={"n_queries": "test queries"})
+    return [f"<h2>{title}</h2>", wide_table(table)]
+
+
+def _distances(distances: pd.DataFrame) -> list[str]:
+    """Return how near the training sets lie to the test queries; nothing of an older split."""
+    if distances.empty:
+        return []
+    numbers = distances[["random", "random_low", "random_high"]].map("{:.3f}".format)
+    interval = numbers["random_low"] + ", " + numbers["random_high"]
+    of_random = numbers["random"] + " [" + interval + "]"
+    table = distances.drop(columns=list(numbers)).assign(random=of_random)
+    names = {"n_train": "training queries", "n_test": "test queries", "similarity": "cosine"}
+    names["random"] = "random sets [middle 95 %]"
+    return [
+        "<h2>How near the training sets lie</h2>",
+        "<p>Mean cosine of a test query to its nearest training query, beside random sets of the "
+        "same size.</p>",
+        wide_table(table.rename(columns=names)),
+    ]
 
 
 def _picture(changes: pd.DataFrame) -> str:

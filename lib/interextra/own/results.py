@@ -32,6 +32,7 @@ CHANGES = [
 ]
 DISPLAYED = ["test_query", "train_query", "words", "order", "cosine"]
 N_PAIRS = 5  # that are printed
+N_BELOW = 3  # the same of those that are no near-duplicates
 
 
 class Result:
@@ -126,7 +127,7 @@ class AuditResult(Result):
         if self.found.exposed:
             lines.append(self.found.exposed)
         pairs = _most_similar(self.found, self.encoder)
-        return [*lines, "", *pairs, *conclusion]
+        return [*lines, "", *pairs, *_just_below(self.found), "", *conclusion]
 
     def records(self) -> dict[str, Any]:
         """Return what the command says to a program."""
@@ -135,6 +136,7 @@ class AuditResult(Result):
             "n_test": self.found.n_test,
             "n_seen": len(self.found.seen),
             "shares": self.found.shares.to_dict("records"),
+            "n_just_below": len(self.found.just_below),
             "compared": self.found.compared,
             "exposed": self.found.exposed,
             "by_name": self.by_name,
@@ -174,16 +176,33 @@ def _most_similar(found: Audit, encoder: str) -> list[str]:
     ]
 
 
+def _just_below(found: Audit) -> list[str]:
+    """Return how many pairs are near-duplicates but for a little, and the nearest of them."""
+    pairs = found.just_below
+    lowest = max(found.threshold - audit.BELOW, 0)
+    where = f"just below --near {found.threshold:g} (down to {lowest:g})"
+    if pairs.empty:
+        return [f"No pairs of queries lie {where}."]
+    first = pairs.head(N_BELOW)
+    counted = f"Pairs of queries {where}, not counted: {len(pairs):,}"
+    return [f"{counted}. The nearest {len(first)}:", _table_of_pairs(first)]
+
+
 def _pairs(title: str, pairs: pd.DataFrame) -> list[str]:
     """Return a title and the first pairs, one of each test query; nothing for no pairs."""
     if pairs.empty:
         return []
     of_queries = pairs.drop_duplicates("test_query_id")
     n_queries = len(of_queries)
+    first = of_queries.head(N_PAIRS)
+    counted = f"{n_queries:,} test queries, the first {len(first)}"
+    return [f"{title} ({counted}):", _table_of_pairs(first), ""]
+
+
+def _table_of_pairs(pairs: pd.DataFrame) -> str:
+    """Return the columns of pairs that are displayed, as text."""
     columns = pairs.columns.intersection(DISPLAYED, sort=False)
-    first = of_queries[columns].head(N_PAIRS)
-    table = first.to_string(index=False, float_format="%.2f", max_colwidth=50)
-    return [f"{title} ({n_queries:,} test queries, the first {len(first)}):", table, ""]
+    return pairs[columns].to_string(index=False, float_format="%.2f", max_colwidth=50)
 
 
 class SplitResult(Result):

@@ -15,6 +15,7 @@ from interextra.own.split_folder import SplitFolder
 from interextra.splits import attributes
 from interextra.splits.shift import Shift
 from interextra.stats.bootstrap import interval, resampled_means, seed_of, stretched, varies
+from interextra.stats.formatting import with_unit
 from interextra.stats.tests import LEAST_QUERIES
 from interextra.store import InputError
 
@@ -50,9 +51,9 @@ class Seen(NamedTuple):
         """Return what was found, in one sentence; the first words are the answer."""
         if self.why_not:
             return f"{NOT_TESTED}: {self.why_not}."
-        points = 100 * self.difference
+        points = with_unit(self.difference, "points")
         interval = ends(self.low, self.high)
-        difference = f"{points:+.1f} points (95 % CI {interval})"
+        difference = f"{points} (95 % CI {interval})"
         numbers = (
             f"before fine-tuning, its {measure} differs by {difference} between "
             f"{self.n_training:,} training queries and {self.n_held_out:,} held-out queries of the "

@@ -24,6 +24,7 @@ OBSTACLES = {
     NO_VARIATION: "all queries differ by the same",
     SEEN: SEEN,
 }
+CHANGE = "the model from interpolation to extrapolation"
 WANTED = {"queries": "more queries", "trainings": "more training runs"}
 
 
@@ -38,11 +39,11 @@ def loss_sentence(row: Row, margin: float) -> str:
     Examples
     --------
     >>> row = {"estimate": -0.012, "low": -0.041, "high": 0.017, "reason": "queries"}
-    >>> loss_sentence(row | {"n_trainings": 1}, 0.05)
-    'No loss above 5 % (-1.2 %, 95 % CI -4.1 to +1.7; one training run).'
+    >>> loss_sentence(row | {"n_trainings": 1}, 0.05)[:73]
+    'No loss above 5 % (the model from interpolation to extrapolation: -1.2 %,'
     """
     change = _with_interval(row, "%")
-    numbers = f"({change}; {_trainings(row)})"
+    numbers = f"({CHANGE}: {change}; {_trainings(row)})"
     limit = f"{100 * margin:g} %"
     obstacle = OBSTACLES.get(row["reason"])
     low, high = row["low"], row["high"]
@@ -93,15 +94,17 @@ def lead_sentence(row: Row, measure: str, whose: str) -> str:
     return f"In domain, a lead over {BM25} is not shown: {numbers}, {where}."
 
 
-def numbers_sentence(row: Row, measure: str, protocol: str) -> str:
+def numbers_sentence(row: Row, measure: str, protocol: str, baseline: float) -> str:
     """Return what was measured in both regimes, and what would be found.
 
     Parameters
     ----------
     row : of the changes: interpolation, extrapolation, detects, n_queries.
+    baseline : mean of the baseline on the same queries; it is one run, the same in both regimes.
     """
     means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
-    both = " and ".join(means)
+    of_model = " and ".join(means)
+    both = f"{of_model}, that of {BM25} {baseline:.3f} in both"
     design = f"{protocol}, {row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):
@@ -122,7 +125,7 @@ def _with_interval(row: Row, unit: str, between: str = ", ") -> str:
 
 
 def ends(low: float, high: float) -> str:
-    """Return the ends of an interval, in points.
+    """Return the ends of an interval, in points; a sign says on which side of 0 an end lies.
 
     Examples
     --------

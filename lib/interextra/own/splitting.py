@@ -15,6 +15,7 @@ from interextra.models.encoders import default_encoder, report_seconds
 from interextra.models.search.vectors import GivenVectors, Vectors
 from interextra.own import distance, few, formats
 from interextra.own.formats import TrainingSet
+from interextra.own.kept import dropped_of, without_dropped
 from interextra.papers import released
 from interextra.splits import attributes
 from interextra.splits.restrain import ReSTrain
@@ -37,6 +38,7 @@ NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS: dict[str, Any] = {
     "train_split": "train",
+    "drop_train": "",
     "test_splits": ["test"],
     "gate_split": "",
     "encoder": "",
@@ -80,11 +82,12 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     collection : str
         Its spec.
     options : Options
-        train_split, test_splits, gate_split (see `gate_of`), encoder ("": `default_encoder`),
-        vectors (files in its place), attribute (of a shift), clusters (its labels that take part;
-        none: all), size (training queries of a set, or their share below 1; 0: all, of restrain
-        half), k (buckets), n_test (test queries per cluster, or their share of the smallest one),
-        seed.
+        train_split, drop_train (a file of training queries to leave out, see
+        `kept.without_dropped`), test_splits, gate_split (see `gate_of`), encoder ("":
+        `default_encoder`), vectors (files in its place), attribute (of a shift), clusters (its
+        labels that take part; none: all), size (training queries of a set, or their share below
+        1; 0: all, of restrain half), k (buckets), n_test (test queries per cluster, or their
+        share of the smallest one), seed.
 
     Returns
     -------
@@ -95,7 +98,8 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     Raises
     ------
     InputError
-        An option of another protocol, a split named twice, a shift without an attribute.
+        An option of another protocol, a split named twice, a shift without an attribute, a
+        query to leave out that there is not.
     """
     source = Source.of(collection)
     _refuse_unused(protocol, options)
@@ -103,6 +107,8 @@ def split_of(protocol: str, collection: str, options: Options) -> Split:
     seed = options["seed"]
     # all queries of the split: their seed draws nothing, but is part of the configuration
     train_split = Queries(source=source, split=options["train_split"], seed=seed)
+    if options["drop_train"]:
+        train_split = without_dropped(train_split, options["drop_train"])
     pool = train_split.trainable()
     size = _number(options["size"], pool.size())
     if protocol == "shift":
@@ -339,6 +345,7 @@ def export(split: Split, store: Store, out: Path, options: Options) -> dict[str,
     source = split.pool.source
     gate = gate_of(options, source)
     _refuse_export(source, out, options)
+    _report_dropped(split.pool)
     _report_untrainable(split.pool)
     training_ids = _training_ids(split, store)
     trained = set().union(*training_ids.values())
@@ -401,12 +408,23 @@ def _refuse_without_passages(source: Source) -> None:
         raise InputError(f"{source.spec}: queries without passages; a trainer needs passages")
 
 
+def _report_dropped(pool: Queries) -> None:
+    """Say on standard error how many training queries were left out, if any were."""
+    dropped = dropped_of(pool)
+    if dropped:
+        n_queries = len(pool.source.open().query_ids(pool.split))
+        counted = f"{len(dropped):,} of {n_queries:,} queries of the split {pool.split!r}"
+        message = f"{pool.source.spec}: {counted} are in no training set (--drop-train)"
+        print(message, file=sys.stderr)
+
+
 def _report_untrainable(pool: Queries) -> None:
     """Say on standard error which training queries are in no set: without a relevant passage."""
     if not pool.relevance:  # all are trainable, see `Queries.trainable`
         return
     all_ids = pd.Index(pool.source.open().query_ids(pool.split))
-    left_out = all_ids.difference(pool.ids(), sort=False).tolist()
+    with_dropped = [*pool.ids(), *dropped_of(pool)]
+    left_out = all_ids.difference(with_dropped, sort=False).tolist()
     if left_out:
         counted = f"{len(left_out)} of {len(all_ids)} queries"
         print(

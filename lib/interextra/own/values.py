@@ -17,6 +17,7 @@ from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.run_files import format_suffix, read_csv, read_run, run_of_hits
 from interextra.own.split_folder import SplitFolder
+from interextra.own.steps import counted
 from interextra.splits.resttest import in_regimes
 from interextra.store import InputError, offenders
 
@@ -73,10 +74,9 @@ def values_of_runs(
         for seed, path in _find_runs(pattern, set_name).items():
             paths[set_name, seed] = path
     _refuse_missing_runs(pattern, folder.sets, paths)
-    values = {
-        training: values_of_run(path, folder, measures, skip_own)
-        for training, path in paths.items()
-    }
+    values = {}
+    for training, path in counted(paths.items(), "runs"):
+        values[training] = values_of_run(path, folder, measures, skip_own)
     return join_trainings(values, folder)
 
 

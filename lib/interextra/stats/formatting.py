@@ -26,8 +26,19 @@ def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """Return an effect as text with its unit, see `spelled`."""
-    return f"{_number(value, unit)} {unit}".rstrip()
+    """Return an effect as text with its unit, see `spelled`; what rounds to 0 has no sign.
+
+    The ends of an interval keep theirs, which says on which side of 0 they lie.
+
+    Examples
+    --------
+    >>> with_unit(-0.0004, "%"), with_unit(-0.004, "%"), spelled(-0.0004, -0.0002, 0.0004)
+    ('0.0 %', '-0.4 %', '0.0 % [-0.0, +0.0]')
+    """
+    number = _number(value, unit)
+    if not float(number):
+        number = number.lstrip("+-")
+    return f"{number} {unit}".rstrip()
 
 
 def _number(value: float, unit: str) -> str:

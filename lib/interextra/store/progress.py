@@ -230,6 +230,8 @@ class Progress(ExitStack):
     price
         Returns the seconds of a cell on this machine, by which it is said how far they are; without
         it the results are counted.
+    least
+        Share of the work that was shown before: the share that is shown never falls.
     """
 
     def __init__(
@@ -238,8 +240,10 @@ class Progress(ExitStack):
         cells: Sequence[Cell],
         folder: Path,
         price: Callable[[Cell], float] | None = None,
+        least: float = 0.0,
     ):
         super().__init__()
+        self.share = least  # of the work, as it was shown last
         self.results = Results(store, cells, price or as_estimated)
         self.formatted = State.by_work if price else State.__str__
         self.folder = folder
@@ -270,9 +274,18 @@ class Progress(ExitStack):
                 so_far = lasting(self.shown - job.since)
                 step = self.results.step(job.cell.key)
                 jobs.append(f"{job.cell.title()} ({so_far}{step})")
-            overview = self.formatted(self.results.state())
+            overview = self.formatted(self._state())
             line = f"{overview}: {', '.join(jobs)}"
             print(line.rstrip(": "), flush=True)
+
+    def _state(self) -> State:
+        """Return how far they are.
+
+        An estimate may turn out too high, as of what has no steps: then the share waits.
+        """
+        state = self.results.state()
+        self.share = max(self.share, state.share)
+        return state._replace(share=self.share)
 
     def _log(self, ended: Job) -> None:
         """Add a line to the log, if the result's record says how long it took."""
@@ -296,7 +309,7 @@ class Progress(ExitStack):
         from rich.table import Table
         from rich.text import Text
 
-        state = self.results.state()
+        state = self._state()
         overview = Table.grid(padding=(0, 2))
         bar = ProgressBar(1.0, state.share, width=30)
         overview.add_row(bar, Text(self.formatted(state)))
