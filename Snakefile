@@ -14,7 +14,8 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 PROFILE = config.get("profile", "mini")
-ONLY = config.get("only") or ""
+ONLY = config.get("only", "")
+ONLY = "" if ONLY is None else ONLY  # only= is read as nothing
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 LONGEST = int(60 * float(config.get("hours", 0)))  # minutes that a job may ask for; 0: as many as it needs
 INTEREXTRA = [sys.executable, "-m", "interextra.cli"]  # of the environment that runs snakemake
