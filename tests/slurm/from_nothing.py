@@ -1,9 +1,9 @@
 """The paper's profile on a real Slurm, from nothing: fetched, planned, some results of each kind.
 
 Collections and models are miniatures in the true formats (`tests/toy_downloads.py`), trainings take a
-step or two; the graph, its 2,248 results and the code are those of the profile. Snakemake is killed
-midway, and goes on. What was computed, a row a kind, and what each job asked for and used, a row a
-job, are left in build/slurm. Run: python tests/slurm/from_nothing.py [RESULTS_A_KIND]
+step or two, sets of queries are a tenth as large; the graph of results and the code are those of
+the profile. Snakemake is killed midway, and goes on. What was computed, a row a kind, and what each
+job asked for and used, a row a job, are left in build/slurm. Run: python tests/slurm/from_nothing.py [RESULTS_A_KIND]
 """
 
 import json
@@ -35,15 +35,24 @@ SHORTER = {
     r"batch_size: \d+": "batch_size: 8",
     r"n_negatives: \d{2,}": "n_negatives: 2",
 }
+SIZES = re.compile(r"\b(?!batch_)(\w*_)?(sizes?|n_test): \[?[\d, ]+")  # of sets of queries
 
 
 def shorten(folder: Path) -> None:
-    """Let trainings of all YAML files below a folder take a step or two of eight queries."""
+    """Let trainings of all YAML files below a folder take a step or two of eight queries.
+
+    Sets of queries are a tenth as large as they say.
+    """
     for path in folder.rglob("*.yaml"):
         text = path.read_text(encoding="utf-8")
         for long, short in SHORTER.items():
             text = re.sub(long, short, text)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(SIZES.sub(tenth, text), encoding="utf-8")
+
+
+def tenth(found: re.Match) -> str:
+    """Return a size, or a list of them, with each number divided by ten."""
+    return re.sub(r"\d+", lambda number: str(int(number[0]) // 10), found[0])
 
 
 def open_house(environment: dict[str, str]) -> House:
@@ -52,7 +61,7 @@ def open_house(environment: dict[str, str]) -> House:
     shutil.copytree(ROOT / "lib", house.root / "lib")
     shorten(house.root / "lib" / "interextra" / "models" / "recipes")
     shorten(house.root / "params" / PROFILE)
-    stub = toy_downloads.put(house.root / "miniatures", toy_downloads.N_TRAIN)
+    stub = toy_downloads.put(house.root / "miniatures", toy_downloads.N_TRAIN // 10)
     stub.serve_locally()
     stub.put_models()
     of_stub = stub.environment
