@@ -113,13 +113,18 @@ class Stub(NamedTuple):
             put_model(self.folder / "hf" / "hub", model_id)
 
 
-def put(folder: Path, n_train: int = 200, address: str = "http://127.0.0.1:9") -> Stub:
-    """Write the archives and the catalogue, in which `address` serves them by their checksums."""
+def put(
+    folder: Path, n_train: int = 200, n_dev: int = N_DEV, address: str = "http://127.0.0.1:9"
+) -> Stub:
+    """Write the archives and the catalogue, in which `address` serves them by their checksums.
+
+    The development queries are `n_dev`, or as many as the training queries where these are fewer.
+    """
     served = folder / "served"
     served.mkdir(parents=True)
     stub = Stub(folder, served)
     catalogue = json.loads(pkgutil.get_data("ir_datasets", "etc/downloads.json"))
-    for name, content in msmarco_files(n_train).items():
+    for name, content in msmarco_files(n_train, n_dev).items():
         _serve(stub, catalogue["msmarco-passage"][name], content, address)
     for name in catalogue["beir"]:
         _serve(stub, catalogue["beir"][name], beir_archive(name), address)
@@ -160,10 +165,10 @@ def question(number: int) -> str:
     return f"{opening} the {aspect} of {thing} , a {kind} , case {case}"
 
 
-def msmarco_files(n_train: int) -> dict[str, bytes]:
+def msmarco_files(n_train: int, n_dev: int) -> dict[str, bytes]:
     """The downloads of MS MARCO passage by their names in the catalogue."""
     train = range(1_000_000, 1_000_000 + n_train)
-    dev = range(2_000_000, 2_000_000 + min(N_DEV, n_train))
+    dev = range(2_000_000, 2_000_000 + min(n_dev, n_train))
     dl19 = range(3_000_000, 3_000_000 + N_DL19)
     dl20 = range(4_000_000, 4_000_000 + N_DL20)
     passages = "".join(f"{number}\t{passage(number)}\n" for number in range(N_PASSAGES))

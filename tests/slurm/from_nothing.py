@@ -61,7 +61,8 @@ def open_house(environment: dict[str, str]) -> House:
     shutil.copytree(ROOT / "lib", house.root / "lib")
     shorten(house.root / "lib" / "interextra" / "models" / "recipes")
     shorten(house.root / "params" / PROFILE)
-    stub = toy_downloads.put(house.root / "miniatures", toy_downloads.N_TRAIN // 10)
+    n_train, n_dev = toy_downloads.N_TRAIN // 10, toy_downloads.N_DEV // 10
+    stub = toy_downloads.put(house.root / "miniatures", n_train, n_dev)
     stub.serve_locally()
     stub.put_models()
     of_stub = stub.environment
