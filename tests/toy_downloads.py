@@ -165,7 +165,7 @@ def question(number: int) -> str:
     return f"{opening} the {aspect} of {thing} , a {kind} , case {case}"
 
 
-def msmarco_files(n_train: int, n_dev: int) -> dict[str, bytes]:
+def msmarco_files(n_train: int, n_dev: int = N_DEV) -> dict[str, bytes]:
     """The downloads of MS MARCO passage by their names in the catalogue."""
     train = range(1_000_000, 1_000_000 + n_train)
     dev = range(2_000_000, 2_000_000 + min(n_dev, n_train))
