@@ -49,6 +49,7 @@ AnyThousands = Annotated[int, Field(ge=0, le=1000)]
 Several = Annotated[int, Field(ge=2, le=1000)]
 Relevance = Annotated[int, Field(ge=1, le=10)]
 Million = Annotated[int, Field(ge=1, le=1_000_000)]
+AnyMillion = Annotated[int, Field(ge=0, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]  # faiss takes no larger one
 Resamples = Annotated[int, Field(ge=40, le=1_000_000)]  # fewer have no 2.5 % percentile
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -183,7 +184,7 @@ class ShiftParameters(GateParameters):
     """Of notebooks with leave-one-out shifts."""
 
     n_topics: Several = parameter(3, "topic clusters", paper="5")
-    n_test: Million = parameter(150, "test queries held out of each cluster", paper="6,200")
+    n_test: AnyMillion = parameter(150, "test queries held out of each cluster", paper="6,200")
     train_size: Count = parameter(
         800,
         "training queries per model, from the other clusters, unless `shifts` sets it",
@@ -199,8 +200,8 @@ class ShiftParameters(GateParameters):
     )
     shifts: Entries = parameter(
         [{"shift": "topics", "train_size": 1500}, "wh-words", "length"],
-        "topics, or attributes of queries (splits.attributes), with options of their own: name, "
-        "clusters, train_size, n_test",
+        "topics, kinds of passages (passage-clusters:k=5), or attributes of queries "
+        "(splits.attributes), with options of their own: name, clusters, train_size, n_test",
     )
     only: NamesByName = parameter(
         {}, "shift: its systems beside BM25; of shifts that are not named all"

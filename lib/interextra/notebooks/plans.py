@@ -19,7 +19,12 @@ from interextra.models.encoders import encoder_of
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe, recipe_name
 from interextra.models.search.run import Run
-from interextra.models.search.vectors import QueryVectors, TrainedVectors, Vectors
+from interextra.models.search.vectors import (
+    PassageVectors,
+    QueryVectors,
+    TrainedVectors,
+    Vectors,
+)
 from interextra.notebooks import module_of
 from interextra.notebooks.parameters import (
     Entry,
@@ -31,11 +36,11 @@ from interextra.notebooks.parameters import (
     TrainingParameters,
 )
 from interextra.splits import attributes
+from interextra.splits.kinds import PassageKinds
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
-from interextra.splits.split import REGIMES, Split
-from interextra.splits.topics import Topics
+from interextra.splits.split import REGIMES, Clusters, Split
 from interextra.store import Cell, InputError, offenders
 
 Plan = SimpleNamespace
@@ -43,6 +48,7 @@ Row = dict[str, Any]  # of a design: labels, and the run
 Recipes = dict[str, Recipe]  # label in tables → recipe
 AnyQueries = Queries | Part
 PROTOCOLS = ("ReSTrain", "ReSTTest")
+KINDS = "passage-clusters"
 
 
 class NamedShift(BaseModel, frozen=True, extra="forbid", strict=True):
@@ -287,8 +293,9 @@ def named_shift(entry: Entry) -> NamedShift:
     Parameters
     ----------
     entry
-        `topics` or an attribute (see `splits.attributes.attribute`); or a mapping with it as
-        `shift`, and with `name`, `clusters` (those that take part), `train_size`, `n_test`.
+        `topics`, kinds of passages (see `passage_kinds`) or an attribute (see
+        `splits.attributes.attribute`); or a mapping with it as `shift`, and with `name`, `clusters`
+        (those that take part), `train_size`, `n_test`.
 
     Raises
     ------
@@ -313,11 +320,48 @@ def named_shift(entry: Entry) -> NamedShift:
         ) from None
 
 
-def shift_of(p: Any, named: NamedShift, by: Topics | str) -> Shift:
-    """Return the shift of a parameter, by topics or an attribute.
+def is_of_kinds(spec: str) -> bool:
+    """Return whether a shift goes by kinds of passages."""
+    return spec.partition(":")[0] == KINDS
+
+
+def passage_kinds(p: TrainingParameters, spec: str) -> PassageKinds:
+    """Return the kinds of passages that a parameter names.
+
+    Parameters
+    ----------
+    p
+        Parameters of the notebook; its seed is that of k-means.
+    spec
+        `passage-clusters:k=NUMBER`, with `,encoder=ENCODER` where it is not minilm.
+
+    Raises
+    ------
+    InputError
+        Another form; an encoder that there is not.
+    """
+    _, _, options = spec.partition(":")
+    values = dict(option.partition("=")[::2] for option in options.split(","))
+    k = values.pop("k", "")
+    encoder = values.pop("encoder", "minilm")
+    if values or not k.isdecimal():
+        raise InputError(f"shift {spec!r}: write {KINDS}:k=NUMBER, or {KINDS}:k=NUMBER,encoder=lsa")
+    encoder_of(encoder)
+    pool = training_queries(p)
+    vectors = PassageVectors(encoder=encoder, source=pool.source)
+    return PassageKinds(vectors=vectors, pool=pool, k=int(k), seed=p.seed)
+
+
+def shift_of(p: Any, named: NamedShift, topics: Clusters | None = None) -> Shift:
+    """Return the shift of a parameter: by topics where these are given, by kinds, or an attribute.
 
     Sizes that it does not give are the notebook's n_test and train_size.
     """
+    by: Clusters | str = named.by
+    if topics is not None:
+        by = topics
+    elif is_of_kinds(named.by):
+        by = passage_kinds(p, named.by)
     sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
     pool = training_queries(p)
     return Shift(pool=pool, by=by, clusters=tuple(named.clusters), seed=p.seed, **sizes)
@@ -325,8 +369,29 @@ def shift_of(p: Any, named: NamedShift, by: Topics | str) -> Shift:
 
 def one_shift(p: Any) -> Shift:
     """Return the shift of a notebook with the parameters shift, n_test and train_size."""
-    named = named_shift(p.shift)
-    return shift_of(p, named, named.by)
+    return shift_of(p, named_shift(p.shift))
+
+
+def tested_queries(p: Any, shift: Shift) -> tuple[AnyQueries, ...]:
+    """Return the queries that measure a shift.
+
+    They are those of the parameter `test_splits`, where there are some, else those that are held
+    out of each cluster.
+
+    Raises
+    ------
+    InputError
+        There are none: neither splits, nor a number of queries to hold out.
+    """
+    test_splits = getattr(p, "test_splits", [])
+    if test_splits:
+        return test_queries(p, test_splits)
+    if not shift.n_test:
+        raise InputError(
+            "parameter 'n_test': 0 queries are held out of each cluster, so that none would "
+            "measure; give a number, or splits as 'test_splits'"
+        )
+    return (Part(of=shift, part="held-out"),)
 
 
 def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str | int]) -> None:
