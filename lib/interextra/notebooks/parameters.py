@@ -54,6 +54,7 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]  # faiss takes no larger one
 Resamples = Annotated[int, Field(ge=40, le=1_000_000)]  # fewer have no 2.5 % percentile
 Share = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Seed], NotEmpty, Distinct]
+AnySeeds = Annotated[list[Seed], Distinct]
 Sizes = Annotated[list[Positive], NotEmpty, Distinct]
 AnySizes = Annotated[list[Positive], Distinct]
 Names = Annotated[list[str], NotEmpty, Distinct]
@@ -122,6 +123,7 @@ class GateParameters(RunParameters):
     gate_splits: AnyNames = parameter(
         ["dev"], "queries on which a system must beat BM25; they neither train nor measure the loss"
     )
+    gate_limit: Count = parameter(0, "of each of these splits, so many at random; 0: all")
 
 
 class ReSTrainParameters(RunParameters):
@@ -138,6 +140,19 @@ class ReSTrainParameters(RunParameters):
         "exact",
         "exact (precisely the size in both regimes) or as-released (whole ranks, at most the size)",
     )
+
+
+class DrawParameters(ReSTrainParameters):
+    """Of notebooks with draws of few test queries, each with training sets of its own."""
+
+    test_draws: AnyThousands = parameter(
+        0, "draws of few test queries, each with its own training sets and training runs; 0: none"
+    )
+    test_size: Million = parameter(97, "test queries per draw and split", paper="97 in total")
+    draw_splits: Names = parameter(["test"], "splits from which they are drawn")
+    draw_train: Million = parameter(360, "training queries per set of a draw")
+    draw_disjoint: bool = parameter(False, "whether no query may be in two draws")
+    draw_seeds: AnySeeds = parameter([], "training seeds of each draw; empty: the draw's number")
 
 
 class ReSTTestParameters(RunParameters):
