@@ -24,7 +24,7 @@ from interextra.store.errors import InputError, offenders
 FILE = Path(__file__).with_name("claims.yaml")
 # a section of FILE with claims that no run answers yet, and the design that is fixed for them
 UNANSWERED = "real"
-# side of a claim → that of the draws of a table
+# side of a claim → that of the draws of a table; another side is a label of rows
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 # the rows that a claim means by default: label → value, where it does not name the label itself
 MAIN = {"negative_passages": "all", "average": "micro"}
@@ -262,7 +262,7 @@ def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
         rows = rows_of(claim, labels, tables)
         if rows is None:
             return None
-        side = SIDES[labels.get("side", claim.side)]
+        side = SIDES.get(labels.get("side"), SIDES[claim.side])
         terms.append(_Term(sign, side, rows))
     return terms
 
@@ -351,7 +351,8 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
     it is added up, which that of the table must not decide. InputError: several rows fit.
     """
     wanted = {name: _listed(values) for name, values in labels.items()}
-    wanted.pop("side", None)
+    if labels.get("side") in SIDES:
+        del wanted["side"]
     wanted["measure"] = [claim.measure]
     n_wanted = math.prod(map(len, wanted.values()))
     for table in tables:
