@@ -262,8 +262,8 @@ def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
         rows = rows_of(claim, labels, tables)
         if rows is None:
             return None
-        side = SIDES.get(labels.get("side"), SIDES[claim.side])
-        terms.append(_Term(sign, side, rows))
+        side = labels["side"] if _names_draws(labels) else claim.side
+        terms.append(_Term(sign, SIDES[side], rows))
     return terms
 
 
@@ -351,7 +351,7 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
     it is added up, which that of the table must not decide. InputError: several rows fit.
     """
     wanted = {name: _listed(values) for name, values in labels.items()}
-    if labels.get("side") in SIDES:
+    if _names_draws(labels):
         del wanted["side"]
     wanted["measure"] = [claim.measure]
     n_wanted = math.prod(map(len, wanted.values()))
@@ -365,6 +365,12 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
         if len(rows) == n_wanted:
             return rows.sort_values(list(wanted), key=lambda labels: labels.astype(str))
     return None
+
+
+def _names_draws(labels: Mapping[str, Any]) -> bool:
+    """Return whether the side among some labels is one of the draws, and no label of a row."""
+    side = labels.get("side")
+    return isinstance(side, str) and side in SIDES
 
 
 def _fitting(table: Effects, wanted: Mapping[str, list]) -> Effects:
