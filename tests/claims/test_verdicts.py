@@ -144,6 +144,20 @@ def test_estimates_are_sums_and_means_of_the_rows_named(state):
     assert found.to_dict() == pytest.approx(expected)
 
 
+def test_a_side_that_no_table_of_two_sides_has_is_a_label_of_rows(state):
+    """Rows of one effect on the left-out kind (out), and one on the kinds in training (in)."""
+    values = measured({"a": 0.0}, trainings=1).drop(columns=["model", "regime"])
+    sides = [values.assign(side="out"), values.assign(side="in", value=values["value"] - 0.5)]
+    table = effects(pd.concat(sides), ["side", "measure"], n_boot=100)
+    claims = state(
+        claim("out", "above", {"side": "out"}), claim("both", "above", {"side": ["out", "in"]})
+    )
+    found = answered(claims, [table], NOBODY).set_index("claim")["estimate"]
+    means = table.set_index("side")["mean"]
+    assert found["out"] == pytest.approx(means["out"])
+    assert found["both"] == pytest.approx(means.mean())
+
+
 def test_the_main_row_is_the_largest_size_with_all_negatives(state):
     tables = [
         losses({"a": delta}, n_train=size, negative_passages=passages)

@@ -113,3 +113,76 @@ def test_learning_curves_differ_in_their_queries_alone():
     assert {run.key for run in tuned["run"]} == {run.key for run in largest["run"]}
     untrained = merged.loc[merged["alpha"] == 0, "run"]
     assert {run.key for run in untrained} == {curves.given["run"].item().key}
+
+
+ASKED = ["BM25", gain.BASE, gain.RANDOM, gain.OUT]
+SMALL = {"collection": "mini:n_train=700,n_graded=0", "shift": "wh-words", "n_test": 5}
+SMALL |= {"train_size": 60, "test_splits": ["test"], "seeds": [1, 2]}
+
+
+def test_only_the_conditions_that_are_asked_for_are_planned():
+    plan = plan_with(gain, SMALL | {"conditions": ASKED})
+    assert plan.design["condition"].unique().tolist() == ASKED
+    assert plan.sets is None and plan.merges.empty and plan.gate == []
+    whole = plan_with(gain, SMALL)
+    keys = whole.design.set_index("condition")["run"].map(lambda run: run.key)
+    assert keys.index.unique().tolist() == gain.CONDITIONS
+    for row in plan.design.itertuples():
+        assert row.run.key in keys[[row.condition]].tolist()
+    with pytest.raises(InputError, match="'conditions': 'base' is missing"):
+        plan_with(gain, SMALL | {"conditions": ["BM25", gain.RANDOM, gain.OUT]})
+    with pytest.raises(InputError, match="'conditions': 'far' is none of BM25, base"):
+        plan_with(gain, SMALL | {"conditions": [*ASKED, "far"]})
+
+
+def test_further_random_sets_are_drawn_anew_and_trained_with_each_seed():
+    one = plan_with(gain, SMALL | {"conditions": ASKED})
+    several = plan_with(gain, SMALL | {"conditions": ASKED, "random_sets": 3})
+    assert "draw" not in one.design and several.some == one.some
+    of_sets = several.design[several.design["condition"] == gain.RANDOM]
+    assert of_sets.groupby("draw")["seed"].agg(list).to_dict() == {n: [1, 2] for n in (1, 2, 3)}
+    sets = [frozenset(run.model.train.ids()) for run in of_sets["run"]]
+    assert len(set(sets)) == 3 and set(map(len, sets)) == {60}
+    first = gain.of_first_set(several.design)
+    assert {run.key for run in first["run"]} == {run.key for run in one.design["run"]}
+    assert gain.of_first_set(one.design) is one.design
+
+
+def test_the_noise_of_several_random_sets_is_that_of_the_sets():
+    """Twelve trainings on three sets that differ are no twelve sets."""
+    draw = np.random.default_rng(2)
+    values = of_conditions(n=60, noise=0.01).assign(draw=np.nan, trained="")
+    luck = dict(zip((1, 2, 3), (-0.1, 0.0, 0.1), strict=True))
+    sets = []
+    for number, seed in itertools.product(luck, (1, 2, 3, 4)):
+        part = values[(values["condition"] == gain.RANDOM) & (values["seed"] == 1)]
+        value = part["value"] + luck[number] + 0.001 * draw.normal()
+        name = f"{number} {seed}"
+        sets.append(part.assign(draw=float(number), seed=seed, trained=name, value=value))
+    others = values[(values["condition"] != gain.RANDOM) & (values["seed"] == 1)]
+    values = pd.concat([*sets, others], ignore_index=True)
+    found = gain.by_condition(values, seed=1, n_boot=400).set_index("condition")
+    row = found.loc[gain.RANDOM]
+    assert row["n_trainings"] == 3 and row["sd_trainings"] == pytest.approx(0.1, abs=0.003)
+    is_random = values["condition"] == gain.RANDOM
+    assert row["mean"] == pytest.approx(values.loc[is_random, "value"].mean())
+
+
+def test_merges_lie_between_the_base_and_each_model_without_a_kind():
+    asked = SMALL | {"conditions": ASKED, "merge_left_out": True}
+    plan = plan_with(gain, asked)
+    kinds = plan.shift.names
+    assert plan.gate == ["dev"] and len(plan.merges) == len(kinds) * 2 * len(gain.MERGED_ALPHAS)
+    is_out = plan.design["condition"] == gain.OUT
+    tuned = plan.merges[plan.merges["alpha"] == 1]
+    assert tuned["run"].tolist() == plan.design.loc[is_out, "run"].tolist()
+    [base] = plan.design.loc[plan.design["condition"] == gain.BASE, "run"]
+    models = tuned.set_index(["left_out", "seed"])["run"]
+    for row in plan.merges[plan.merges["alpha"] < 1].itertuples():
+        assert row.run.given == base.model and row.run.alpha == row.alpha
+        assert row.run.model == models[row.left_out, row.seed].model
+        assert [queries.split for queries in row.run.queries] == ["test", "dev"]
+    others = plan.design.loc[~is_out, "run"]
+    assert {queries.split for run in others for queries in run.queries} == {"test"}
+    with pytest.raises(InputError, match="'gate_split': 'test' is among the other splits"):
+        plan_with(gain, asked | {"gate_split": "test"})

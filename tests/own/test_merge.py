@@ -18,6 +18,7 @@ from interextra.models.search.run import Run
 from interextra.own import merge as module
 from interextra.own import probe
 from interextra.own.split_folder import SplitFolder
+from interextra.splits.shift import OUTSIDE
 from interextra.splits.split import REGIMES
 from interextra.store.errors import InputError
 
@@ -198,3 +199,82 @@ def test_what_is_not_trained_has_no_weights_to_merge(spec, store):
     given = Run(model=model_of(bm25, split.pool, 0), queries=(split.pool,))
     with pytest.raises(InputError, match="bm25 is not trained"):
         module.design(bm25, {}, given.queries, [1], given)
+
+
+KINDS = {"a": 10, "b": 30, "c": 60}  # left-out kind → queries of the kind
+CHANGES = {"a": (0.30, 0.02), "b": (0.12, -0.01), "c": (0.06, 0.04)}  # of α = .5: out, in
+
+
+def without_each(noise=0.0, tuned=0.4, seeds="12"):
+    """Values of models without a kind each: α = .5 has CHANGES, .25 and .75 lose, all of a seed
+    alike.
+    """
+    draw, rows = np.random.default_rng(7), []
+    names = [(kind, f"{kind}{number}") for kind, n in KINDS.items() for number in range(n)]
+    for left_out, seed in [(kind, seed) for kind in KINDS for seed in seeds]:
+        luck = noise * draw.normal()
+        for stratum, query_id in names:
+            out, known = CHANGES[left_out]
+            change = out if stratum == left_out else known
+            level = tuned + luck + 0.05 * draw.normal()
+            for alpha, more in {0.25: -0.1, 0.5: change, 0.75: -0.2, 1.0: 0.0}.items():
+                rows.append((left_out, seed, stratum, query_id, alpha, level + more))
+    columns = ["left_out", "seed", "stratum", "query_id", "alpha", "value"]
+    values = pd.DataFrame(rows, columns=columns)
+    return values.assign(measure="RR@10", trained=values["left_out"] + values["seed"])
+
+
+def test_alpha_of_a_left_out_kind_is_chosen_on_the_other_kinds():
+    gate = without_each()
+    is_own = gate["left_out"] == gate["stratum"]
+    gate.loc[is_own & (gate["alpha"] == 0.75), "value"] += 9.0  # on the left-out kind: not asked
+    gate.loc[gate["stratum"] == "c", "stratum"] = OUTSIDE
+    chosen = module.chosen_by_kind(gate).set_index("left_out")
+    # c is in training, but none of its queries is there: a and b choose without it
+    assert chosen["alpha"].to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+    assert chosen["n_gate"].to_dict() == {"a": 30, "b": 10, "c": 40}
+    is_known = (gate["left_out"] == "a") & (gate["stratum"] == "b") & (gate["alpha"] == 0.5)
+    assert chosen.at["a", "gate"] == pytest.approx(gate.loc[is_known, "value"].mean())
+    assert chosen.at["a", "gate_tuned"] == pytest.approx(chosen.at["a", "gate"] - 0.02)
+    with pytest.raises(InputError, match="without 'a', no query is of a kind in training"):
+        module.chosen_by_kind(gate[gate["stratum"] == "a"])
+
+
+def test_what_a_merge_changes_is_the_mean_of_the_left_out_kinds():
+    values = without_each(noise=0.3)
+    chosen = module.chosen_by_kind(values)
+    found = module.left_out_effects(values, chosen, 1, 400).set_index(["merge", "side"])
+    alphas = chosen.set_index("left_out")["alpha"]
+    assert alphas.to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+    by_hand = {"out": (0.30 + 0 + 0.06) / 3, "in": (0.02 + 0 + 0.04) / 3}  # kinds count alike
+    of_half = {"out": (0.30 + 0.12 + 0.06) / 3, "in": (0.02 - 0.01 + 0.04) / 3}
+    for side in ("out", "in"):
+        row = found.loc["chosen", side]
+        assert row["difference"] == pytest.approx(by_hand[side])
+        assert found.loc["0.5", side]["difference"] == pytest.approx(of_half[side])
+        assert found.loc["0.25", side]["difference"] == pytest.approx(-0.1)
+        # what a training shares with its merges widens no difference
+        assert row["low"] <= by_hand[side] <= row["high"] and row["high"] - row["low"] < 0.1
+        assert row["n_queries"] == 100 and row["n_trainings"] == 2
+    claimed = found.reset_index().query("merge == 'chosen' and side == 'out'")
+    assert claimed.drawn().mean() == pytest.approx(by_hand["out"], abs=0.01)
+
+
+def test_queries_of_no_kind_measure_no_merge():
+    values = without_each()
+    values.loc[values["query_id"] == "a0", "stratum"] = ""
+    values.loc[values["query_id"] == "b0", "stratum"] = OUTSIDE
+    found = module.left_out_effects(values, module.chosen_by_kind(values), 1, 40)
+    assert found["n_queries"].eq(98).all()
+
+
+def test_trainings_that_a_merge_changes_otherwise_widen_both_sides():
+    values = without_each()
+    is_second = (values["seed"] == "2") & (values["alpha"] == 0.5)
+    plain = module.left_out_effects(values, module.chosen_by_kind(values), 1, 1000)
+    values.loc[is_second, "value"] += 0.1
+    moved = module.left_out_effects(values, module.chosen_by_kind(values), 1, 1000)
+    for table, width in ((plain, (0, 0.01)), (moved, (0.05, 1.0))):
+        rows = table[table["merge"] == "0.5"]
+        widths = rows["high"] - rows["low"]
+        assert widths.between(*width).all(), widths

@@ -25,7 +25,7 @@ from interextra.store.errors import InputError, offenders
 FILE = Path(__file__).with_name("claims.yaml")
 # a section of FILE: claims that are judged over collections, and the design that is fixed for them
 REAL = "real"
-# side of a claim → that of the draws of a table
+# side of a claim → that of the draws of a table; another side is a label of rows
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 # the rows that a claim means by default: label → value, where it does not name the label itself
 MAIN = {"negative_passages": "all", "average": "micro"}
@@ -322,8 +322,8 @@ def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:
         rows = rows_of(claim, labels, tables)
         if rows is None:
             return None
-        side = SIDES[labels.get("side", claim.side)]
-        terms.append(_Term(sign, side, rows))
+        side = labels["side"] if _names_draws(labels) else claim.side
+        terms.append(_Term(sign, SIDES[side], rows))
     return terms
 
 
@@ -411,7 +411,8 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
     it is added up, which that of the table must not decide. InputError: several rows fit.
     """
     wanted = {name: _listed(values) for name, values in labels.items()}
-    wanted.pop("side", None)
+    if _names_draws(labels):
+        del wanted["side"]
     wanted["measure"] = [claim.measure]
     n_wanted = math.prod(map(len, wanted.values()))
     for table in tables:
@@ -424,6 +425,12 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
         if len(rows) == n_wanted:
             return rows.sort_values(list(wanted), key=lambda labels: labels.astype(str))
     return None
+
+
+def _names_draws(labels: Mapping[str, Any]) -> bool:
+    """Return whether the side among some labels is one of the draws, and no label of a row."""
+    side = labels.get("side")
+    return isinstance(side, str) and side in SIDES
 
 
 def _fitting(table: Effects, wanted: Mapping[str, list]) -> Effects:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from interextra.data.queries import Part, Queries
+from interextra.data.queries import Part
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.planning import model_of
@@ -28,6 +28,7 @@ from interextra.notebooks.parameters import (
     RunParameters,
     Seeds,
     Sizes,
+    Thousands,
     parameter,
 )
 from interextra.own import merge, nested, probe
@@ -36,13 +37,16 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
-from interextra.store import InputError
+from interextra.store import InputError, offenders
 
 BASE = "base"
 RANDOM = "random split"
 FAR = "far queries"
 OUT = "left-out kind"
 SPARED = "left-out kind, unexposed"
+CONDITIONS = [BM25, BASE, RANDOM, FAR, OUT, SPARED]
+TAKEN_APART = [BM25, BASE, RANDOM, OUT]  # conditions without which there is no gain to take apart
+MERGED_ALPHAS = (0.25, 0.5, 0.75, 1.0)  # of the models without a kind; 1: not merged
 # of the gain → the two conditions whose difference it is; the first four add up: 1 = 2 + 3 + 4
 PARTS = {
     "whole gain": (RANDOM, BASE),
@@ -61,7 +65,18 @@ class Parameters(RunParameters):
         "python:interextra.world.truth:kind_of_question",
         "attribute whose kinds are left out in turn, see 04",
     )
+    conditions: Names = parameter(
+        CONDITIONS, "what is compared; `far queries` and the unexposed negatives may be left out"
+    )
     train_size: Count = parameter(1500, "training queries of each model whose gain is taken apart")
+    random_sets: Thousands = parameter(
+        1, "random training sets of this size, each trained with each seed"
+    )
+    merge_left_out: bool = parameter(
+        False,
+        "also weights between the base and each model without a kind, by α of `gate_split` "
+        "(empty: dev)",
+    )
     fine_tuning: Entry = parameter(
         {"recipe": "mini-dense", "negatives": "random", "n_negatives": 32},
         "recipe, the same for all of them",
@@ -132,9 +147,13 @@ def plan(p: Parameters) -> plans.Plan:
     Returns
     -------
     design
-        condition, model, left_out (of a left-out kind), seed, run, on the test queries.
+        condition, model, draw (of several random sets, from 1), left_out (of a left-out kind),
+        seed, run: on the test queries; with merges those of the left-out kinds also on the gate's.
+    merges, gate
+        See `_merges`; the splits whose queries choose α. Both empty without `merge_left_out`.
     some, sets (ReSTrain, by vectors), shift
-        What makes the random training sets, the far ones, and those without a kind.
+        What makes the first random training set, the far ones (None without them), and those
+        without a kind.
     own
         See `own_trainings`.
     curves
@@ -148,12 +167,16 @@ def plan(p: Parameters) -> plans.Plan:
     shift = plans.one_shift(p)
     pool = plans.training_queries(p)
     vectors = Vectors(encoder=p.encoder, train=pool, test=test)
-    sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
-    some = plans.training_queries(p.changed(train_limit=p.train_size))
-    far = Part(of=sets, part=f"extrapolation-{p.train_size}")
-    rows = _rows(p, shift, far, some, test)
+    sets = None
+    if FAR in p.conditions:
+        sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
+    some = _random_sets(p)[0].queries
+    gate = _gate_of_merges(p)
+    rows = _rows(p, shift, sets, gate)
     return plans.Plan(
         design=plans.design(rows),
+        merges=_merges(rows) if p.merge_left_out else pd.DataFrame(),
+        gate=gate,
         own=own_trainings(p),
         curves=learning_curves(p),
         shift=shift,
@@ -163,29 +186,73 @@ def plan(p: Parameters) -> plans.Plan:
     )
 
 
-def _rows(
-    p: Parameters, shift: Shift, far: Part, some: Queries, test: tuple[Queries, ...]
-) -> list[dict[str, Any]]:
-    """Return rows of the design: each condition on its training sets, else on `some` queries."""
-    training_sets = {
-        FAR: [plans.TrainingSet({}, far)],
-        OUT: plans.without_each(shift),
-        SPARED: plans.without_each(shift),
-    }
+def _rows(p: Parameters, shift: Shift, sets: ReSTrain | None, gate: list[str]) -> list[plans.Row]:
+    """Return rows of the design; what is not trained has the first random set."""
+    test = plans.test_queries(p, p.test_splits)
+    searched = {OUT: (*test, *plans.test_queries(p, gate))}
+    random_sets = _random_sets(p)
+    without_each = plans.without_each(shift)
+    training_sets = {RANDOM: random_sets, OUT: without_each, SPARED: without_each}
+    if sets:
+        far = Part(of=sets, part=f"extrapolation-{p.train_size}")
+        training_sets[FAR] = [plans.TrainingSet({}, far)]
+    untrained_on = [plans.TrainingSet({}, random_sets[0].queries)]
     rows = []
     for condition, recipe in _recipes(p).items():
         system = {BM25 if condition == BM25 else DENSE: recipe}
-        trained_on = training_sets.get(condition, [plans.TrainingSet({}, some)])
-        rows += plans.runs(p, system, trained_on, test, condition=condition)
+        trained_on = training_sets.get(condition, untrained_on)
+        queries = searched.get(condition, test)
+        rows += plans.runs(p, system, trained_on, queries, condition=condition)
     return rows
 
 
+def _random_sets(p: Parameters) -> list[plans.TrainingSet]:
+    """Return the random training sets, with the label draw where there are several."""
+    sets = []
+    for number in range(p.random_sets):
+        drawn = p.changed(train_limit=p.train_size, seed=p.seed + number)
+        labels = {"draw": number + 1} if p.random_sets > 1 else {}
+        sets.append(plans.TrainingSet(labels, plans.training_queries(drawn)))
+    return sets
+
+
+def _gate_of_merges(p: Parameters) -> list[str]:
+    """Return the split whose queries choose α, as a list; empty where nothing is merged."""
+    if not p.merge_left_out:
+        return []
+    gate = p.gate_split or "dev"
+    if gate in (p.train_split, *p.test_splits):
+        raise InputError(
+            f"parameter 'gate_split': {gate!r} is among the other splits; queries that choose α "
+            "may neither train nor measure it: name another split"
+        )
+    return [gate]
+
+
+def _merges(rows: list[plans.Row]) -> pd.DataFrame:
+    """Plan the weights between the base and the models without a kind, of rows of the design.
+
+    Returns
+    -------
+    left_out, seed, alpha, run: at α = 1 the runs of the models themselves.
+    """
+    [base] = [row["run"].model for row in rows if row["condition"] == BASE]
+    merges = []
+    for row in rows:
+        if row["condition"] != OUT:
+            continue
+        for alpha in MERGED_ALPHAS:
+            run = merge.merged_run(base, row["run"], alpha)
+            merges.append((row["left_out"], row["seed"], alpha, run))
+    return pd.DataFrame(merges, columns=["left_out", "seed", "alpha", "run"])
+
+
 def _recipes(p: Parameters) -> dict[str, Recipe]:
-    """Return condition → recipe."""
+    """Return condition → recipe, of those that are asked for."""
     bm25 = plans.recipe(p, p.baseline)
     plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
     fine_tuned = plans.recipe(p, p.fine_tuning)
-    return {
+    recipes = {
         BM25: bm25,
         BASE: changed(fine_tuned, steps=0, epochs=None),
         RANDOM: fine_tuned,
@@ -193,6 +260,14 @@ def _recipes(p: Parameters) -> dict[str, Recipe]:
         OUT: fine_tuned,
         SPARED: changed(fine_tuned, negative_passages="unexposed"),
     }
+    plans.refuse_unknown("conditions", p.conditions, CONDITIONS)
+    lacking = [condition for condition in TAKEN_APART if condition not in p.conditions]
+    if lacking:
+        raise InputError(
+            f"parameter 'conditions': {offenders(lacking)} is missing, without which no gain is "
+            "taken apart; add it"
+        )
+    return {condition: recipes[condition] for condition in CONDITIONS if condition in p.conditions}
 
 
 def own_trainings(p: Parameters) -> plans.Plan:
@@ -266,21 +341,46 @@ def _with_regime(design: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_conditions(values: pd.DataFrame) -> pd.DataFrame:
-    """Return one value a query, condition and seed.
+    """Return one value a query, condition, random set and seed.
 
     Of the models without a kind only those on this kind's queries.
     """
     left_out, stratum = values["left_out"], values["stratum"]
     is_own = left_out.isna() | (left_out == stratum)
-    return values[is_own & (stratum != OUTSIDE)]
+    return values[is_own & ~stratum.isin([OUTSIDE, ""])]
+
+
+def of_first_set(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values without those of further random sets."""
+    if "draw" not in values:
+        return values
+    is_further = values["draw"] > 1
+    return values[~is_further]
+
+
+def _over_random_sets(values: pd.DataFrame) -> pd.DataFrame:
+    """Return values whose trainings on random sets, where there are several, are these sets.
+
+    The models of a set, one a seed, are averaged by `effects`, so that sets vary by drawing and by
+    training.
+    """
+    if "draw" not in values:
+        return values
+    is_of_set = values["draw"].notna()
+    name = RANDOM + " " + values["draw"].astype(str)
+    return values.assign(
+        seed=values["seed"].mask(is_of_set, name),
+        trained=values["trained"].mask(is_of_set, name),
+    )
 
 
 def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
     """Return means by condition and measure.
 
-    What is fine-tuned shares the noise of training; BM25 and the base have none. `options`: of
-    `effects`.
+    What is fine-tuned shares the noise of training; BM25 and the base have none. With several
+    random sets it is the noise of drawing a set and of training on it. `options`: of `effects`.
     """
+    values = _over_random_sets(values)
     is_untrained = values["condition"].isin([BM25, BASE])
     model = values["condition"].where(is_untrained, DENSE)
     by = ["condition", "measure"]

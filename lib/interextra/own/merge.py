@@ -26,6 +26,7 @@ from interextra.own.probe import DEPTH
 from interextra.own.regimes import EXTRAPOLATION, INTERPOLATION
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import join_trainings, values_of_run
+from interextra.splits.shift import OUTSIDE
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import simultaneous
 from interextra.stats.effects import Effects, effects
@@ -39,6 +40,8 @@ LABELS = ["negatives", "regime", "alpha", "measure"]
 ENDS = ["d_low", "d_high", "detects"]  # of a difference
 OF_MEANS = [*LABELS, "mean", "low", "high", "n_queries", "n_trainings"]
 OF_DIFFERENCES = [*LABELS, "difference", *ENDS, "over"]
+CHOSEN = "chosen"  # label merge of a table: each left-out kind with its own α
+SIDES = {True: "out", False: "in"}  # whether queries are of the left-out kind → label side
 LEGEND = (
     "α = 0 is the model as given, α = 1 the fine-tuned one. Difference: to the fine-tuned model of "
     "the same training. Gate: the mean on the queries that choose α, which measure nothing else. "
@@ -196,6 +199,19 @@ def _run_of(given: Run, fine_tuned: Model, alpha: float, queries: tuple) -> Run:
     return MergedRun(**searched, given=given.model, alpha=alpha)
 
 
+def merged_run(given: Model, fine_tuned: Run, alpha: float) -> Run:
+    """Return the run of the weights at α that searches what the fine-tuned one does."""
+    if alpha == 1:
+        return fine_tuned
+    return MergedRun(
+        model=fine_tuned.model,
+        queries=fine_tuned.queries,
+        depth=fine_tuned.depth,
+        given=given,
+        alpha=alpha,
+    )
+
+
 class Merge(NamedTuple):
     """What weights between a model before and after fine-tuning say."""
 
@@ -316,7 +332,7 @@ def _in_given_order(column: pd.Series) -> pd.Series:
 
 def _differences(tested: pd.DataFrame, best: pd.Series, bootstrap: dict[str, Any]) -> pd.DataFrame:
     """Return OF_DIFFERENCES: to the fine-tuned models, with intervals where α was chosen."""
-    pairs = _paired_differences(tested)
+    pairs = _paired_differences(tested, ["negatives", "regime"])
     differences = effects(pairs, ["model", *LABELS], **bootstrap)
     differences[ENDS] = np.nan
     is_judged = _alphas(differences).isin(best)
@@ -334,9 +350,12 @@ def _ends(judged: Effects) -> np.ndarray:
     return np.column_stack([low, high, detects])
 
 
-def _paired_differences(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the difference of each value to that of the fine-tuned model, as `value`."""
-    pair = ["negatives", "regime", "seed", "query_id", "measure"]
+def _paired_differences(values: pd.DataFrame, labels: Sequence[str] = ()) -> pd.DataFrame:
+    """Return the difference of each value to that of the fine-tuned model, as `value`.
+
+    The two share the labels.
+    """
+    pair = [*labels, "seed", "query_id", "measure"]
     if "left_out" in values:  # several models of a training measure a query
         pair.append("left_out")
     is_tuned = values["alpha"] == 1
@@ -348,6 +367,115 @@ def _paired_differences(values: pd.DataFrame) -> pd.DataFrame:
     trained = pairs["trained"].where(is_trained, pairs["trained_tuned"])
     differences = pairs["value"] - pairs["value_tuned"]
     return pairs.assign(value=differences, trained=trained)
+
+
+def chosen_by_kind(values: pd.DataFrame) -> pd.DataFrame:
+    """Choose α for each left-out kind: the best mean on queries of the kinds in training.
+
+    Parameters
+    ----------
+    values : DataFrame
+        left_out, alpha, stratum (the query's kind), measure, value; of queries that measure nothing
+        else, by models without a kind each and their merges. The first measure chooses; of equals
+        the smaller α.
+
+    Returns
+    -------
+    DataFrame
+        left_out, alpha (the chosen one), gate (its mean), gate_tuned (the fine-tuned model's),
+        n_gate (queries).
+
+    Raises
+    ------
+    InputError
+        For a left-out kind no query is of a kind in training.
+    """
+    left_out_kinds = values["left_out"].unique()
+    values = _of_kinds(values)
+    is_asked = values["measure"] == values["measure"].iloc[0]
+    of_kinds = values[is_asked & (values["side"] == "in")].groupby("left_out", sort=False)
+    rows = []
+    for left_out, of_kind in of_kinds:
+        means = of_kind.groupby("alpha")["value"].mean()
+        best = means.idxmax()
+        n_queries = of_kind["query_id"].nunique()
+        rows.append((left_out, best, means[best], means[1.0], n_queries))
+    chosen = pd.DataFrame(rows, columns=["left_out", "alpha", "gate", "gate_tuned", "n_gate"])
+    lacking = [kind for kind in left_out_kinds if kind not in set(chosen["left_out"])]
+    if lacking:
+        raise InputError(
+            f"merge: to choose α without {offenders(lacking)}, no query is of a kind in training; "
+            "name a gate_split that has some"
+        )
+    return chosen
+
+
+def left_out_effects(values: pd.DataFrame, chosen: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Return what merging changes of models without a kind each, to the fine-tuned ones.
+
+    Parameters
+    ----------
+    values : DataFrame
+        left_out, alpha, stratum, seed, query_id, measure, value, trained; of the test queries.
+    chosen : DataFrame
+        The α of each left-out kind, of `chosen_by_kind`.
+
+    Returns
+    -------
+    Effects[merge, side, measure, difference, low, high, n_queries, …]
+        merge: CHOSEN, or an α for all kinds. side: out, on the left-out kind; in, on the kinds in
+        training. difference: in points, the mean of the left-out kinds, each with its own model.
+        It is 0 where α = 1 is chosen.
+    """
+    values = _of_kinds(values)
+    tuned = values[values["alpha"] == 1].assign(value=0.0, trained="")
+    pairs = pd.concat([_paired_differences(values), tuned], ignore_index=True)
+    alpha_of_kind = chosen.set_index("left_out")["alpha"]
+    is_chosen = pairs["alpha"] == pairs["left_out"].map(alpha_of_kind)
+    of_alphas = pairs[pairs["alpha"] < 1]
+    merges = [
+        pairs[is_chosen].assign(merge=CHOSEN),
+        of_alphas.assign(merge=of_alphas["alpha"].map("{:g}".format)),
+    ]
+    differences = _kinds_alike(pd.concat(merges, ignore_index=True))
+    system = (
+        differences["merge"] + ", " + differences["side"]
+    )  # no noise of another one's trainings
+    by = ["merge", "side", "measure"]
+    table = effects(
+        differences.assign(model=system),
+        ["model", *by],
+        strata="stratum",
+        seed=seed,
+        n_boot=n_boot,
+    )
+    renamed = table.drop(columns="model").rename(columns={"mean": "difference"})
+    return Effects.of(renamed, by, ["difference"], table.drawn())
+
+
+def _of_kinds(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of queries that are of a kind, with the label side."""
+    is_of_kind = ~values["stratum"].isin([OUTSIDE, ""])
+    values = values[is_of_kind]
+    is_left_out = values["stratum"] == values["left_out"]
+    return values.assign(side=is_left_out.map(SIDES))
+
+
+def _kinds_alike(values: pd.DataFrame) -> pd.DataFrame:
+    """Return values whose mean on the kinds in training is that of the left-out kinds' models.
+
+    There each query is drawn once, with the values of all models that had its kind in training.
+    These are weighted so that each model counts alike, whatever the number of queries of its kind.
+    """
+    is_in = values["side"] == "in"
+    known = values[is_in]
+    n_queries = known["query_id"].nunique()
+    n_models = known["left_out"].nunique()
+    of_model = known.groupby("left_out")["query_id"].nunique()
+    weight = n_queries * (n_models - 1) / (n_models * of_model)
+    weights = values["left_out"].map(weight).where(is_in, 1.0)
+    stratum = values["stratum"].mask(is_in, "kinds in training")
+    return values.assign(value=values["value"] * weights, stratum=stratum)
 
 
 def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
