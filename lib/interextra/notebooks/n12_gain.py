@@ -369,7 +369,7 @@ def _over_random_sets(values: pd.DataFrame) -> pd.DataFrame:
     is_of_set = values["draw"].notna()
     name = RANDOM + " " + values["draw"].astype(str)
     return values.assign(
-        seed=values["seed"].mask(is_of_set, name),
+        seed=values["seed"].astype(object).mask(is_of_set, name),
         trained=values["trained"].mask(is_of_set, name),
     )
 
