@@ -385,7 +385,7 @@ def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
     model = values["condition"].where(is_untrained, DENSE)
     by = ["condition", "measure"]
     table = effects(values.assign(model=model), ["model", *by], **options)
-    return Effects.of(table.drop(columns="model"), by, ["mean"], table.drawn())
+    return table.without("model", "mean")
 
 
 def parts_of(means: Effects) -> pd.DataFrame:

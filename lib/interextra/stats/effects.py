@@ -134,6 +134,19 @@ class Effects(pd.DataFrame):
     def _repr_html_(self) -> str:
         return shown(self).to_html()
 
+    def without(self, label: str, effect: str) -> "Effects":
+        """Return means whose rows are named by the other labels, with their draws and noise.
+
+        Parameters
+        ----------
+        label : one of those that name the rows, which the others tell apart, too.
+        effect : what the column `mean` is called.
+        """
+        by = [name for name in self._draws().iloc[0].by if name != label]
+        table = self.drop(columns=[label, DRAWS]).rename(columns={"mean": effect})
+        noise = [draws.noise for draws in self._draws()]
+        return Effects.of(table, by, [effect], self.drawn(), noise=noise)
+
     def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
         """Return the effect of one system minus that of another, on the same draws.
 
