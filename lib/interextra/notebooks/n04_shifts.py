@@ -85,9 +85,10 @@ def plan(p: Parameters) -> plans.Plan:
     Returns
     -------
     Plan
-        `pool` (the queries that are divided), `shifts` (name → Shift, the control's last) and
-        `topics`; frames of runs `design` and `control` (shift, model, left_out, seed, run); with
-        `real_encoder` the vectors `real` and the folder of the files `released`, else None.
+        `pool` (the queries that are divided), `shifts` (name → Shift, the control's last), `tested`
+        (name → the queries that measure it) and `topics`; frames of runs `design` and `control`
+        (shift, model, left_out, seed, run); with `real_encoder` the vectors `real` and the folder
+        of the files `released`, else None.
     """
     shifts = shifts_of(p)
     systems = plans.with_bm25(plans.systems(p))
@@ -103,6 +104,7 @@ def plan(p: Parameters) -> plans.Plan:
     return plans.Plan(
         pool=plans.training_queries(p),
         shifts=shifts,
+        tested={name: plans.tested_queries(p, shift) for name, shift in shifts.items()},
         topics=topics_of(p),
         design=pd.DataFrame(design, columns=columns),
         control=pd.DataFrame(control, columns=columns),

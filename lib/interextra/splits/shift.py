@@ -286,6 +286,15 @@ def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -
         )
 
 
+def in_a_cluster(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of queries that are in a cluster of the shift; the others measure nothing.
+
+    `values`: with strata of `Shift.strata`.
+    """
+    is_in_none = values["stratum"].isin(["", OUTSIDE])
+    return values[~is_in_none]
+
+
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:
     """Return the values of queries whose cluster the model was trained on; with topics all.
 
