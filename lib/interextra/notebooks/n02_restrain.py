@@ -119,6 +119,8 @@ def _grid(
 
     Columns: model, n_train, band, draw, seed, run; no rows without `grid_draws`.
     """
+    if not p.grid_draws:
+        return pd.DataFrame()
     of_grid = p.changed(steps=p.grid_steps or p.steps, seeds=p.grid_seeds)
     systems = plans.systems(of_grid)
     trained = {label: system for label, system in systems.items() if system.training_steps(1)}
