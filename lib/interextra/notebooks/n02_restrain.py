@@ -79,8 +79,9 @@ def plan(p: Parameters) -> plans.Plan:
     -------
     Plan
         Frames of runs: `design` (each size and regime), `grid` (see `_grid`) and `draws` (see
-        `plans.runs_of_draws`). Beside them `measures`, `vectors`, `split`, `banded` (the split with the sets of
-        the grid; None without a grid), and `real` (encoder → vectors of the real queries).
+        `plans.runs_of_draws`). Beside them `measures`, `vectors`, `split`, `banded` (the split with
+        the sets of the grid; None without a grid), and `real` (encoder → vectors of the real
+        queries).
     """
     split = plans.restrain_of(p, p.sizes)
     systems = plans.with_bm25(plans.systems(p))
@@ -118,6 +119,8 @@ def _grid(
 
     Columns: model, n_train, band, draw, seed, run; no rows without `grid_draws`.
     """
+    if not p.grid_draws:
+        return pd.DataFrame()
     of_grid = p.changed(steps=p.grid_steps or p.steps, seeds=p.grid_seeds)
     systems = plans.systems(of_grid)
     trained = {label: system for label, system in systems.items() if system.training_steps(1)}

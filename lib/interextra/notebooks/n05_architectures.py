@@ -23,6 +23,7 @@ from interextra.notebooks.parameters import (
     Sizes,
     parameter,
 )
+from interextra.splits.restrain import ReSTrain
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import correlations
@@ -104,16 +105,7 @@ def plan(p: Parameters) -> plans.Plan:
     if len(systems) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
     of_restrain, of_resttest = plans.of_protocols(p, systems)
-    draws = plans.draws_of(p)
-    if draws:
-        sets = [draw.split for draw in draws]
-        gate = plans.gate_beside(p, p.draw_splits)
-        restrain = plans.runs_of_draws(p, of_restrain, draws, gate)
-    else:
-        sets = [plans.restrain_of(p, p.sizes)]
-        in_regimes = plans.in_both_regimes(sets[0], p.trained_sizes)
-        searched = plans.with_gate(p, p.test_splits)
-        restrain = plans.design(plans.runs(p, of_restrain, in_regimes, searched))
+    sets, restrain = _restrain(p, of_restrain)
     buckets = plans.resttest_of(p, [*p.resttest_splits, *p.gate_splits])
     folds = plans.without_each(buckets)
     resttest = plans.runs(p, of_resttest, folds, plans.with_gate(p, p.resttest_splits))
@@ -122,14 +114,26 @@ def plan(p: Parameters) -> plans.Plan:
         sets=sets,
         buckets=buckets,
         measures=plans.from_relevance(p.restrain_measures, p.recall_relevance),
-        sizes=[p.draw_train] if draws else p.trained_sizes,
+        sizes=[p.draw_train] if p.test_draws else p.trained_sizes,
         test_splits={
-            "ReSTrain": p.draw_splits if draws else p.test_splits,
+            "ReSTrain": p.draw_splits if p.test_draws else p.test_splits,
             "ReSTTest": p.resttest_splits,
         },
         restrain=restrain,
         resttest=plans.design(resttest),
     )
+
+
+def _restrain(p: Parameters, systems: plans.Recipes) -> tuple[list[ReSTrain], pd.DataFrame]:
+    """Return the splits and the design of ReSTrain: over the draws where there are any."""
+    if p.test_draws:
+        draws = plans.draws_of(p)
+        gate = plans.gate_beside(p, p.draw_splits)
+        return [draw.split for draw in draws], plans.runs_of_draws(p, systems, draws, gate)
+    split = plans.restrain_of(p, p.sizes)
+    in_regimes = plans.in_both_regimes(split, p.trained_sizes)
+    searched = plans.with_gate(p, p.test_splits)
+    return [split], plans.design(plans.runs(p, systems, in_regimes, searched))
 
 
 def compared(design: pd.DataFrame, other: pd.DataFrame) -> list[str]:
