@@ -1,0 +1,128 @@
+"""The profile `real`: a notebook on each collection, with what the collection chose."""
+
+import subprocess
+
+import pandas as pd
+import pytest
+import yaml
+
+from interextra.claims.claim import FILE, REAL
+from interextra.site import collections
+from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
+from interextra.site.notebook import Notebook
+from interextra.store.errors import InputError
+from tools import grids
+
+CHOSEN = {"small-dense": {"learning_rate": 0.1, "epochs": 3}}
+IN_GRIDS = {"reddit": "squadshifts-reddit", "amazon": "squadshifts-amazon"}
+
+
+def test_options_that_a_collection_chose_reach_every_recipe():
+    shared = {"after": {"recipe": "small-dense", "dimension": 8}, "recipe": "small-compressed"}
+    found = with_chosen([shared, "small-dense", "bm25"], CHOSEN)
+    after = {"recipe": "small-dense", **CHOSEN["small-dense"], "dimension": 8}
+    assert found == [
+        {"recipe": "small-compressed", "after": after},
+        {"recipe": "small-dense", **CHOSEN["small-dense"]},
+        "bm25",
+    ]
+
+
+def test_an_option_of_the_profile_goes_before_that_of_a_collection():
+    entry = {"label": "a", "recipe": "small-dense", "epochs": 1}
+    assert with_chosen(entry, CHOSEN)["epochs"] == 1
+
+
+def test_what_names_no_recipe_stays():
+    values = {"only": {"ReSTrain": ["DR (base)"]}, "sizes": [2000], "steps": 0}
+    assert with_chosen(values, CHOSEN) == values
+
+
+def test_rates_and_epochs_are_the_best_of_the_grids(root):
+    """A second pass learns as the first one did, and MedQuAD has the recipes as they are."""
+    best = grids.chosen(pd.read_csv(root / grids.OUT))
+    for name, place in places(root).items():
+        of_collection = best[best["collection"] == IN_GRIDS.get(name, name)]
+        chosen = {
+            row["recipe"]: {"learning_rate": row["learning_rate"], "epochs": row["epochs"]}
+            for row in of_collection.to_dict("records")
+        }
+        if chosen:
+            chosen["small-compressed"] = chosen["small-dense"]
+        assert place.recipes == chosen, name
+
+
+def test_four_collections_decide_and_two_are_trained_on_twice(root):
+    known = places(root)
+    assert [name for name, place in known.items() if place.seen] == ["medquad"]
+    assert len(known) == 5
+    assert sum(place.trainings == 2 for place in known.values()) == 2
+
+
+def test_an_entry_that_is_wrong_is_named(tmp_path):
+    file = tmp_path / collections.FILE
+    file.parent.mkdir(parents=True)
+    file.write_text("mine: {colection: beir:x}\n")
+    with pytest.raises(InputError, match=r"collections.yaml, mine: collection: Field required"):
+        places(tmp_path)
+
+
+@pytest.mark.parametrize("trainings, seeds", [(1, [1]), (2, [1, 2])])
+def test_a_collection_says_how_often_is_trained(root, trainings, seeds):
+    notebook = root / "notebooks" / "05_architecture_comparison.ipynb"
+    place = collections.Place(collection="mini", trainings=trainings)
+    parameters = parameters_on(root, notebook, place)
+    assert parameters.profile == "real" and parameters.collection == "mini"
+    assert parameters.seeds == parameters.other_seeds == parameters.draw_seeds == seeds
+
+
+def test_parameters_of_a_collection_reach_the_notebooks_that_have_them(root):
+    place = collections.Place(collection="mini", parameters={"shift": "wh-words"})
+    exposure = root / "notebooks" / "09_negative_exposure.ipynb"
+    buckets = root / "notebooks" / "03_resttest.ipynb"
+    assert parameters_on(root, exposure, place).shift == "wh-words"
+    assert not hasattr(parameters_on(root, buckets, place), "shift")
+
+
+def test_tables_of_all_collections_are_one_and_claims_are_judged():
+    def run(number):
+        fields = {"source": "s", "parameters": "{}", "uses": (), "plan": (), "files": str(number)}
+        return Notebook(name="03_resttest", **fields)
+
+    known = {
+        "a": collections.Place(collection="mini"),
+        "b": collections.Place(collection="mini", seen=True),
+    }
+    cell = OverCollections.of("03_resttest", [run(1), run(2)], known)
+    assert cell.deciding == ("a",)
+    claim = {"claim": "real-resttest-dense", "estimate": -0.2, "error_queries": 0.01}
+    claim |= {"error_trainings": 0.0, "n_trainings": 1, "lead": 0.1, "lead_low": 0.05}
+    claims = pd.DataFrame([claim | {"n_queries": 100}])
+    table = pd.DataFrame({"model": ["DR (base)"], "delta": [-0.2]})
+    tables = {
+        "claims.csv": {"a": claims, "b": claims},
+        "resttest.csv": {"a": table, "b": table},
+    }
+    found = cell.over_places(tables)
+    assert found["resttest.csv"]["collection"].tolist() == ["a", "b"]
+    assert found["collections.csv"]["collection"].tolist() == ["a", "b"]
+    assert found["over_collections.csv"]["n"].item() == 1
+
+
+def test_no_claim_over_collections_changed_after_its_first_table(root):
+    """What was asked stands as it stood when the first table was committed."""
+    table = "outputs/reference/real/*/tables/over_collections.csv"
+    log = ["log", "--diff-filter=A", "--format=%H", "--reverse", "--", table]
+    commits = git(root, *log).split()
+    if not commits:
+        pytest.skip("no table over collections is committed, or the history is not here")
+    path = FILE.relative_to(root).as_posix()
+    then = yaml.safe_load(git(root, "show", f"{commits[0]}:{path}"))
+    now = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    assert now[REAL] == then[REAL]
+
+
+def git(root, *arguments):
+    """Return what git prints in the repository."""
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
