@@ -44,6 +44,7 @@ from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
 from interextra.models.search.vectors import (
     GivenFile,
     GivenVectors,
+    PassageVectors,
     TrainedVectors,
     Vectors,
 )
@@ -56,6 +57,7 @@ from interextra.own.nested import Nested
 from interextra.own.split_folder import run_before_training
 from interextra.site.notebook import Notebook
 from interextra.site.worlds import Worlds
+from interextra.splits.kinds import PassageKinds
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
@@ -117,6 +119,7 @@ def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
         "candidates": Candidates(vectors=lsa, k=3),
         "nested": Nested(of=ReSTrain(vectors=lsa, sizes=sizes), sizes=(3, n_train // 6), seed=1),
         **_shifts(train, topics),
+        **_kinds_of_passages(train, test),
     }
 
 
@@ -143,6 +146,22 @@ def _shifts(train: Queries, topics: Topics) -> Samples:
             shift=by_kind, left_out="kind 2", which="other kinds", control=3
         ),
         "spared: answers": Spared(shift=by_kind, left_out="kind 1", which="answers"),
+    }
+
+
+def _kinds_of_passages(train: Queries, test: Queries) -> Samples:
+    """Return samples of kinds of passages, of their shift, and of what is spared in it."""
+    passages = PassageVectors(encoder="lsa", source=train.source)
+    kinds = PassageKinds(vectors=passages, pool=train, k=3, seed=1)
+    by_kinds = Shift(by=kinds, pool=train, n_test=0, train_size=train.size() // 4, seed=1)
+    return {
+        "vectors of passages": passages,
+        "kinds of passages": kinds,
+        "shift by kinds of passages": by_kinds,
+        "spared: a kind of passages": Spared(shift=by_kinds, left_out="kind 1", which="kind"),
+        "spared: answers of a split": Spared(
+            shift=by_kinds, left_out="kind 1", which="answers", tested=(test,)
+        ),
     }
 
 

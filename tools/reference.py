@@ -12,9 +12,9 @@ import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from interextra.site.planning import planned
 from interextra.site.repository import repository_root
 from interextra.site.travel import CELLS, VALUES
-from interextra.site.worlds import planned
 from interextra.store import provenance
 from interextra.store.cells import Cell
 from interextra.store.errors import InputError, offenders

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from interextra.site.planning import planned
 from interextra.site.travel import CELLS
-from interextra.site.worlds import planned
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json
 

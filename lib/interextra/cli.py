@@ -64,7 +64,7 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
     `args.name` becomes the folder of their results.
     """
     from interextra.site.parameters import output_name, read_overrides
-    from interextra.site.worlds import planned
+    from interextra.site.planning import planned
 
     root = repository_root()
     overrides = read_overrides(root, args.only, args.parameter)

@@ -10,11 +10,11 @@ import yaml
 
 from interextra.claims import claim as claim_module
 from interextra.claims import wording
-from interextra.claims.claim import FILE, UNANSWERED, stated
+from interextra.claims.claim import FILE, of_collections, stated
 from interextra.store.errors import InputError
 
 BY_PAPER = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-REAL = BY_PAPER.pop(UNANSWERED)
+REAL = BY_PAPER.pop(claim_module.REAL)
 STATED = {name: claim for stated in BY_PAPER.values() for name, claim in stated.items()}
 
 
@@ -157,8 +157,11 @@ def test_claims_on_unseen_collections_are_fixed_and_answered_by_nothing(root):
     }
     assert REAL["design"].keys() == design and len(REAL["claims"]) == 20
     for name, claim in REAL["claims"].items():
-        assert claim.keys() == {"notebook", "sentence", "asks", "measure", "margin", "from"}
+        fields = {"notebook", "sentence", "asks", "measure", "margin", "from", "gate", "parts"}
+        assert claim.keys() == fields
         assert name.startswith("real-") and name not in stated()
+        parts = [part for part in of_collections() if part.partition(":")[0] == name]
+        assert len(parts) == len(claim["parts"])
         assert claim["margin"] in (0.01, 0.015, 0.02, 0.025, 0.03, 0.05)
         assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file()
 

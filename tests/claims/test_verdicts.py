@@ -19,12 +19,13 @@ from interextra.claims.judgement import (
     FEW,
     GATE,
     NO_VARIATION,
+    ONE_WORLD,
     UNMEASURED,
     WITHIN,
     concluded,
-    in_one_world,
     leads,
     over_worlds,
+    without_verdict,
 )
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
@@ -469,7 +470,7 @@ def test_the_bias_of_a_ratio_is_taken_out_of_the_mean_over_worlds(state):
             seed=world,
             n_boot=400,
         )
-        worlds.append(in_one_world(answered(claims, [table], NOBODY)))
+        worlds.append(without_verdict(answered(claims, [table], NOBODY), ONE_WORLD))
     gates = [pd.DataFrame({"claim": ["one"], "system": ["a"], "lead": [0.1]})] * len(worlds)
     plain, bias = (np.mean([one[name].item() for one in worlds]) for name in ("estimate", "bias"))
     assert bias == pytest.approx(reciprocal.var() / reciprocal.mean() ** 2 / 60, rel=0.25)
@@ -613,7 +614,7 @@ def test_more_trainings_are_asked_for_as_the_variance_of_the_queries_allows(stat
 def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
     claims = state(*(claim(name, "below", {"model": name}) for name in "abc"))
     answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "c": 0.0})], NOBODY)
-    alone, together = in_one_world(answers), concluded(answers)
+    alone, together = without_verdict(answers, ONE_WORLD), concluded(answers)
     assert alone["verdict"].eq("").all() and alone["reason"].eq("one world").all()
     assert (alone["high"] - alone["low"] < together["high"] - together["low"]).all()
     assert alone[["low", "high", "bias"]].equals(pd.DataFrame(answers)[["low", "high", "bias"]])
@@ -633,12 +634,12 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     tables = [losses({"a": -0.2}), losses({"a": 0.3}, band="far")]
     found = answered(claims, tables, NOBODY)
     assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
-    page = wording.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
+    page = wording.page({"MedQuAD": pd.DataFrame(), "here": without_verdict(found[:1], ONE_WORLD)})
     assert page.columns.tolist() == ["claim", "margin", "published", "this run", "conclusion"]
     assert page["margin"].tolist() == ["5.0 %"]
     assert page["this run"].item().count(" % [") == 1
     assert page["this run"].item().endswith("400 queries, 3 training runs: one world")
-    table = in_one_world(found)
+    table = without_verdict(found, ONE_WORLD)
     table.to_csv(tmp_path / "claims.csv", index=False)
     assert wording.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(
         wording.page({"here": table})

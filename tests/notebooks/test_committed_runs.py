@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
+from interextra.site.planning import planned
 from interextra.site.travel import CELLS, REFERENCE, RUN, RUNS
-from interextra.site.worlds import planned
 from interextra.store.cells import Cell
 
 

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from toy_parameters import COMMON, RESTRAIN, plan_with
 
+from interextra.data.queries import Queries
 from interextra.notebooks import n02_restrain as restrain
+from interextra.store.errors import InputError
 from interextra.store.folders import Store
 
 
@@ -36,6 +38,37 @@ def test_each_draw_of_test_queries_has_sets_and_trainings_of_its_own():
         assert one.queries == one.model.train.of.vectors.test and len(one.queries[0].ids()) == 8
         assert one.model.train.of.vectors.encoder == plan.vectors.encoder
     assert set(first[0].queries[0].ids()) != set(second[0].queries[0].ids())
+
+
+def test_disjoint_draws_share_no_query_and_are_blocks_of_one_order():
+    p = COMMON | RESTRAIN | {"test_draws": 3, "draw_disjoint": True}
+    draws = plan_with(restrain, p).draws.drop_duplicates("draw")["run"]
+    drawn = [set(run.queries[0].ids()) for run in draws]
+    assert [len(ids) for ids in drawn] == [8, 8, 8] and len(set.union(*drawn)) == 24
+    assert {(run.queries[0].seed, run.queries[0].limit) for run in draws} == {(1, 8)}
+    again = plan_with(restrain, p | {"test_draws": 2}).draws["run"]
+    assert {run.key for run in again} < {run.key for run in plan_with(restrain, p).draws["run"]}
+    with pytest.raises(InputError, match="no block 13 of 8 queries of the split 'test', which ha"):
+        plan_with(restrain, p | {"test_draws": 100})
+
+
+def test_seeds_of_draws_train_each_of_its_sets_as_often():
+    p = COMMON | RESTRAIN | {"test_draws": 2}
+    plain = plan_with(restrain, p).draws
+    assert "seed" not in plain and {run.model.seed for run in plain["run"]} == {1, 2}
+    draws = plan_with(restrain, p | {"draw_seeds": [5, 7]}).draws
+    by_model = draws.groupby("model")["seed"].unique().map(list).to_dict()
+    assert by_model == {"BM25": [5], "DR (base)": [5, 7]} and len(draws) == 2 * 2 * 3
+
+
+def test_a_limited_gate_is_a_random_part_of_its_splits():
+    p = COMMON | RESTRAIN | {"gate_splits": ["dev"]}
+    whole, part = (
+        plan_with(restrain, p | changed).design["run"][0].queries[-1]
+        for changed in ({}, {"gate_limit": 9})
+    )
+    assert whole == Queries(source=whole.source, split="dev")
+    assert part.name == "dev" and len(part.ids()) == 9 and set(part.ids()) < set(whole.ids())
 
 
 def grid(both=0.0, noise=0.0):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from toy_parameters import plan_with
+from toy_topics import write_topics
 
 from interextra.claims import claim, judgement
 from interextra.models.architectures.dense import LABEL as DENSE
@@ -16,11 +17,12 @@ from interextra.notebooks import n07_indicators as indicators
 from interextra.papers import published
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
-from interextra.splits.shift import OUTSIDE, in_domain
+from interextra.splits.shift import OUTSIDE, in_a_cluster, in_domain
 from interextra.stats.effects import effects
 from interextra.stats.formatting import with_interval
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
+from interextra.store.schedule import build_all
 
 P = {
     "collection": "mini:n_train=600",
@@ -247,6 +249,54 @@ def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shif
         values = pd.DataFrame({"left_out": "how", "stratum": found[dev["query_id"]]})
         assert set(in_domain(values)["stratum"]) == ({"who"} if name == "wh-words" else {""})
         assert found.drop(dev["query_id"]).to_dict() == plan.shifts[name].strata(store).to_dict()
+
+
+BY_KINDS = {
+    "shifts": [{"shift": "passage-clusters:k=3,encoder=lsa", "name": "kind"}, "random:parts=2"],
+    "n_test": 0,
+    "test_splits": ["test"],
+    "train_size": 6,
+    "gate_splits": [],
+    "recipes": ["bm25", "mini-dense"],
+    "topic_size": 10,
+    "native_clusters": 4,
+}
+
+
+def test_shifts_by_kinds_of_passages_are_measured_by_the_queries_of_a_split(tmp_path):
+    p = P | BY_KINDS | {"collection": write_topics(tmp_path / "topics")}
+    plan = plan_with(shifts, p)
+    assert list(plan.shifts) == ["kind", "random"]
+    for row in plan.design.itertuples():
+        assert row.run.queries == plan.tested[row.shift]
+        assert [queries.name for queries in row.run.queries] == ["test"]
+        assert row.run.model.train.of == plan.shifts[row.shift]
+    assert plan.shifts["kind"].by.names == ("kind 1", "kind 2", "kind 3")
+    store = Store(tmp_path / "outputs" / "cells")
+    build_all(store, list(plan.shifts.values()))
+    for shift in plan.shifts.values():
+        strata = shift.strata(store, p["test_splits"])
+        assert set(strata) <= {*shift.names, OUTSIDE} and len(strata) == 24
+    values = pd.DataFrame({"stratum": ["kind 1", OUTSIDE, ""]})
+    assert in_a_cluster(values)["stratum"].tolist() == ["kind 1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"test_splits": []}, "'n_test': 0 queries are held out of each cluster"),
+        ({"shifts": ["topics"]}, "'test_splits': topics divide training queries alone"),
+        ({"shifts": ["passage-clusters"]}, "write passage-clusters:k=NUMBER"),
+        ({"shifts": ["passage-clusters:k=x"]}, "write passage-clusters:k=NUMBER"),
+        ({"shifts": ["passage-clusters:k=3,by=1"]}, "write passage-clusters:k=NUMBER"),
+        ({"shifts": ["passage-clusters:k=3,encoder=x"]}, "no encoder 'x'"),
+        ({"shifts": ["passage-clusters:k=99,encoder=lsa"]}, "k=99 kinds of passages: 72 passages"),
+    ],
+)
+def test_impossible_kinds_of_passages_are_refused(tmp_path, change, message):
+    p = P | BY_KINDS | {"collection": write_topics(tmp_path / "topics")}
+    with pytest.raises(InputError, match=message):
+        plan_with(shifts, p | change)
 
 
 def test_losses_are_the_printed_cells():

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from toy_parameters import COMMON, COMPARED, RESTRAIN, plan_with
 
+from interextra.claims.judgement import leads
 from interextra.models.recipe import load_recipe
 from interextra.notebooks import (
     n02_restrain as restrain,
@@ -120,6 +121,79 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
         plan_with(architectures, p | only)
     with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
         plan_with(architectures, p | only | {"recipes": ["bm25", "mini-dense", "mini-colbert"]})
+
+
+DRAWN = COMPARED | {
+    "recipes": [
+        "bm25",
+        {
+            "label": "Cross-encoder",
+            "recipe": "mini-reranker",
+            "first_stage_weight": 0,
+            "rerank_depth": 9,
+        },
+        "mini-colbert",
+        "mini-dense",
+    ],
+    "only": {"ReSTrain": ["Cross-encoder", "DR (base)"], "ReSTTest": ["ColBERT", "DR (base)"]},
+    "gate_splits": ["dev"],
+    "gate_limit": 9,
+    "resttest_splits": ["test"],
+    "test_draws": 2,
+    "test_size": 8,
+    "draw_splits": ["test"],
+    "draw_train": 20,
+    "draw_disjoint": True,
+}
+
+
+def test_restrain_is_over_the_draws_of_notebook_02_where_there_are_any():
+    """The runs of BM25 and dense are those of 02; the gate has runs of its own."""
+    plan = plan_with(architectures, DRAWN)
+    of_02 = plan_with(restrain, RESTRAIN | DRAWN | {"recipes": ["bm25", "mini-dense"], "only": {}})
+    is_gate = plan.restrain["left_out"].notna()
+    draws, gate = plan.restrain[~is_gate], plan.restrain[is_gate]
+    keys = {model: sorted(run.key for run in part["run"]) for model, part in draws.groupby("model")}
+    for model, part in of_02.draws.groupby("model"):
+        assert keys[model] == sorted(run.key for run in part["run"])
+    assert keys.keys() == {"BM25", "DR (base)", "Cross-encoder"}
+    assert plan.sizes == [20] and len(plan.sets) == 2
+    assert plan.test_splits == {"ReSTrain": ["test"], "ReSTTest": ["test"]}
+    assert set(gate["regime"]) == {"interpolation"} and len(gate) == 3 * 2
+    trained = {run.model.key for run in draws["run"]}
+    assert {run.model.key for run in gate["run"]} < trained
+    assert {len(run.queries[0].ids()) for run in gate["run"]} == {9}
+    [searched] = {run.queries for run in plan.resttest["run"]}
+    assert [queries.name for queries in searched] == ["test", "dev"] and searched[1].limit == 9
+    assert plan.buckets.vectors.test[1].limit == 0  # buckets are of all queries
+
+
+def test_leads_over_draws_know_the_models_of_each():
+    """Two trainings differ by 0.2 in each of four draws, so their means do by 0.2 / sqrt(2 * 4)."""
+    rows = [
+        (model, str(draw), seed, f"q{query}", 0.5 + (model == "a") * (0.3 + 0.1 * (-1) ** seed))
+        for model in ("BM25", "a")
+        for draw in range(4)
+        for seed in (1, 2)
+        for query in range(30)
+    ]
+    values = pd.DataFrame(rows, columns=["model", "left_out", "seed", "query_id", "value"])
+    name = values["model"] + values["left_out"] + values["seed"].astype(str)
+    values = values.assign(measure="RR@10", trained=name.where(values["model"] == "a", ""))
+    [row] = leads(values, ["measure"], 1, 4000).to_dict("records")
+    assert row["lead"] == pytest.approx(0.3)
+    deviation = np.std([0.2, 0.4], ddof=1) / 8**0.5
+    t = stats.t.ppf(0.975, 4)  # four models, trained twice each
+    assert row["lead_low"] == pytest.approx(0.3 - t * deviation, rel=0.05)
+
+
+def test_systems_that_a_page_compares_are_those_of_both_protocols_if_one_of_them_is_trained():
+    plan = plan_with(architectures, DRAWN)
+    assert architectures.compared(plan.restrain, plan.resttest) == ["BM25", "DR (base)"]
+    only = {"ReSTrain": ["Cross-encoder"], "ReSTTest": ["ColBERT", "DR (base)"]}
+    plan = plan_with(architectures, DRAWN | {"only": only})
+    assert architectures.compared(plan.restrain, plan.resttest) == ["BM25", "Cross-encoder"]
+    assert architectures.compared(plan.resttest, plan.restrain) == ["BM25", "ColBERT", "DR (base)"]
 
 
 def test_scored_pairs_are_read_from_the_training_logs(tmp_path):

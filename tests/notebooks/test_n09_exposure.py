@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from toy_parameters import plan_named, plan_with
+from toy_topics import write_topics
 
 from interextra.claims import claim, judgement
 from interextra.data.runs import RunFile
@@ -15,6 +16,7 @@ from interextra.papers import releases
 from interextra.stats.effects import effects
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
+from interextra.store.schedule import build_all
 
 P = {
     "collection": "mini:n_train=600",
@@ -313,8 +315,8 @@ def ran(folder, store, frame, **labels):
         def needs(self):
             return []
 
-        def read(self, store, name):
-            return RunFile.read(store[self] / f"run.{name}.parquet")
+        def read(self, store, queries):
+            return RunFile.read(store[self] / f"run.{queries.name}.parquet")
 
     class Stored(dict):
         def __getitem__(self, cell):
@@ -325,12 +327,10 @@ def ran(folder, store, frame, **labels):
 
 
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
-    store, shift = (
-        Store(tmp_path / "outputs" / "cells"),
-        plan_with(exposure, P | {"restricted": {}}).shift,
-    )
+    plan = plan_with(exposure, P | {"restricted": {}})
+    store, shift = Store(tmp_path / "outputs" / "cells"), plan.shift
     store.build(shift)
-    table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(
+    table = exposure.exposed_answers(plan, store, shift.pool.source.open()).set_index(
         ["left_out", "side"]
     )
     answers = shift.pool.qrels().groupby("query_id")["doc_id"].agg(set)
@@ -345,6 +345,85 @@ def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
             assert tuple(table.loc[(name, side), ["exposed", "n_queries"]]) == pytest.approx(
                 expected
             )
+
+
+OF_PASSAGES = {
+    "shift": {"shift": "passage-clusters:k=3,encoder=lsa", "name": "kind"},
+    "n_test": 0,
+    "test_splits": ["test"],
+    "train_size": 9,
+    "gate_splits": [],
+    "conditions": [
+        {"label": DENSE, "source": source, "recipe": "mini-dense", "negatives": negatives}
+        for source, negatives in (("random", "both"), ("BM25", "bm25+in-batch"))
+    ],
+    "restricted": {},
+    "arms": {"random": ["kind"], "BM25": ["answers"]},
+    "doses": [],
+    "seeds": [1],
+}
+
+
+@pytest.fixture
+def of_passages(tmp_path):
+    """Return a plan by kinds of passages that another split measures, and a store with its shift."""
+    plan = plan_with(exposure, P | OF_PASSAGES | {"collection": write_topics(tmp_path / "topics")})
+    store = Store(tmp_path / "outputs" / "cells")
+    build_all(store, [plan.shift])
+    return plan, store
+
+
+def test_arms_of_a_source_are_trained_with_its_negatives_alone(of_passages):
+    plan, _ = of_passages
+    counted = plan.design.groupby(["negatives", "negative_passages"]).size().to_dict()
+    arms = {"random": ("all", *exposure.ARMS["kind"]), "BM25": ("all", *exposure.ARMS["answers"])}
+    expected = {(source, which): 3 for source, labels in arms.items() for which in labels}
+    assert counted == expected | {("none", "all"): 3}
+    assert {tuple(queries.name for queries in run.queries) for run in plan.design["run"]} == {
+        ("test",)
+    }
+    for arms, message in (
+        ({"nowhere": ["kind"]}, "'arms': 'nowhere' is none of 'random', 'BM25'"),
+        ({"BM25": ["x"]}, "'arms': 'x' is none of 'kind'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            spec = plan.shift.pool.source.spec
+            plan_with(exposure, P | OF_PASSAGES | {"collection": spec, "arms": arms})
+
+
+def test_passages_of_the_kind_and_answers_of_the_split_are_spared(of_passages):
+    plan, store = of_passages
+    data = plan.shift.pool.source.open()
+    ids = np.array(data.passages.doc_ids.to_pylist())
+    left_out = plan.shift.names[0]
+    training_set = plan.shift.sets(store)[f"without-{left_out}"]
+    pairs = training_pairs(data, training_set, "train", relevance=1)
+    is_exposed = exposed_passages(data, pairs, relevance=1)
+    is_of_kind = plan.shift.by.is_of(left_out, store)
+    is_answer = np.isin(ids, data.qrels("test")["doc_id"])
+    spared = {
+        row.negative_passages: row.run.model.spared
+        for row in plan.design.query("left_out == @left_out").itertuples()
+        if row.run.model.spared is not None
+    }
+    build_all(store, list(spared.values()))
+    read = {name: set(cell.read(store)) for name, cell in spared.items()}
+    assert read["without the kind"] == set(ids[is_exposed & is_of_kind])
+    assert read["without the test answers"] == set(ids[is_exposed & is_answer])
+    assert len(read["control of the kind"]) == len(read["without the kind"]) > 0
+    assert is_of_kind[is_exposed].any() and not is_of_kind[is_exposed].all()
+
+
+def test_answers_of_a_split_are_counted_by_the_kind_of_its_queries(of_passages):
+    plan, store = of_passages
+    cluster = exposure.clusters_of(plan, store)
+    assert cluster.index.tolist() == plan.tested[0].ids()
+    table = exposure.exposed_answers(plan, store, plan.shift.pool.source.open())
+    # a passage answers one query: those of the test queries answer no training query
+    assert (table["exposed"] == 1).all()
+    of_each = table[table["side"] == "out"].set_index("left_out")["n_queries"]
+    assert of_each.to_dict() == cluster.value_counts().to_dict()
+    assert (table.groupby("left_out")["n_queries"].sum() == len(cluster)).all()
 
 
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):

@@ -402,6 +402,16 @@ def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
     )
 
 
+def test_without_a_reranker_the_other_runs_are_the_same(smoke):
+    """Nothing but the reranked hybrids and the trainings behind them goes."""
+    whole, plan = (
+        plan_with(compression, changed).design for changed in (smoke, smoke.changed(reranker=""))
+    )
+    assert set(whole["model"]) - set(plan["model"]) == {compression.UNION, compression.CASCADE}
+    is_left = whole["model"].isin(plan["model"])
+    assert plan["run"].tolist() == whole.loc[is_left, "run"].tolist()
+
+
 def test_a_second_pass_of_tas_balanced_has_what_its_first_pass_has(smoke):
     train = Queries(source=Source.of(SMALL["collection"]), split="train")
     model = model_of(load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1)

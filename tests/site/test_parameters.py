@@ -32,9 +32,9 @@ from interextra.site.parameters import (
     read_overrides,
     read_yaml,
 )
+from interextra.site.planning import planned
 from interextra.site.repository import notebooks, repository_root
 from interextra.site.session import start
-from interextra.site.worlds import planned
 from interextra.store.errors import InputError
 from tools.structure import cell_of
 

@@ -8,7 +8,8 @@ from scipy import stats
 
 from interextra.claims.judgement import pooled
 from interextra.cli import main
-from interextra.site.worlds import SEEDS, planned
+from interextra.site.planning import planned
+from interextra.site.worlds import SEEDS
 
 
 def effects(loss, **more):

@@ -28,12 +28,13 @@ from tests import toy_downloads
 PROFILE = "msmarco"
 A_KIND = 20  # results
 KILLED_AFTER = 60  # results
-# How long trainings of the profile and its recipes take, and how long in miniature
+# What makes trainings and searches of the profile long, and what stands there in miniature
 SHORTER = {
     r"steps: \d{2,}": "steps: 2",
     r"epochs: \d+": "epochs: 0.00001",
     r"batch_size: \d+": "batch_size: 8",
     r"n_negatives: \d{2,}": "n_negatives: 2",
+    r"rerank_depth: \d{2,}": "rerank_depth: 10",
 }
 SIZES = re.compile(r"\b(?!batch_)(\w*_)?(sizes?|n_test): \[?[\d, ]+")  # of sets of queries
 

@@ -183,7 +183,7 @@ def test_a_function_of_your_own_is_named_by_its_content(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_test": 0}, "n_test 0: give the number of test queries"),
+        ({"n_test": -1}, "n_test -1: give the number of test queries"),
         ({"train_size": 600}, "600 of \\d+ training queries; use a size of"),
         ({"train_size": -1}, "-1 of \\d+ training queries"),
     ],

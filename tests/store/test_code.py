@@ -9,7 +9,7 @@ import pytest
 import interextra
 from interextra.models.architectures import architectures
 from interextra.models.model import Model
-from interextra.site.worlds import planned
+from interextra.site.planning import planned
 from interextra.splits import attributes
 from interextra.store import Store, code
 

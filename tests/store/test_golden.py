@@ -5,7 +5,7 @@ import yaml
 from toy_cells import Toy
 
 from interextra.data.pricing import pricing
-from interextra.site.worlds import planned
+from interextra.site.planning import planned
 from interextra.store import cells, signatures
 from interextra.store.folders import Store
 from tools import golden

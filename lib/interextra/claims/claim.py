@@ -18,12 +18,13 @@ from pydantic import BaseModel, ValidationError
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import DRAWN, DRAWS, Effects
+from interextra.stats.tests import standard_error
 from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
 from interextra.store.errors import InputError, offenders
 
 FILE = Path(__file__).with_name("claims.yaml")
-# a section of FILE with claims that no run answers yet, and the design that is fixed for them
-UNANSWERED = "real"
+# a section of FILE: claims that are judged over collections, and the design that is fixed for them
+REAL = "real"
 # side of a claim → that of the draws of a table; another side is a label of rows
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 # the rows that a claim means by default: label → value, where it does not name the label itself
@@ -62,10 +63,12 @@ ANSWERED = [
 class Claim(BaseModel, frozen=True, extra="forbid"):
     """An entry of `claims.yaml`; what each field means stands there.
 
-    `levels` are the published means behind `published`: of the first side and of the second.
+    `levels` are the published means behind `published`: of the first side and of the second. `part`
+    says which one this is of a claim of the section REAL with several.
     """
 
     name: str
+    part: str = ""
     paper: str
     notebook: str
     place: str = ""
@@ -153,11 +156,11 @@ def _listed(value: Any) -> list:
 
 @lru_cache
 def stated() -> dict[str, Claim]:
-    """Return the claims of `claims.yaml` that runs answer, by name."""
+    """Return the claims of `claims.yaml` by name, but for those of the section REAL."""
     sections = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     claims = {}
     for paper, entries in sections.items():
-        if paper == UNANSWERED:
+        if paper == REAL:
             continue
         for name, entry in entries.items():
             fields = entry | {"name": name, "paper": paper}
@@ -169,6 +172,36 @@ def stated() -> dict[str, Claim]:
     return claims
 
 
+@lru_cache
+def of_collections() -> dict[str, Claim]:
+    """Return the parts of the claims of the section REAL by name, see `name_of_part`."""
+    sections = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    claims = {}
+    for name, entry in sections[REAL]["claims"].items():
+        whole = {key: entry[key] for key in ("notebook", "sentence", "asks", "margin", "gate")}
+        for part in entry["parts"]:
+            fields = {**whole, "paper": REAL, "known": (), **part}
+            claim = _checked(fields | {"name": name_of_part(name, part.get("part", ""))})
+            claims[claim.name] = claim
+    return claims
+
+
+def name_of_part(name: str, part: str) -> str:
+    """Return the name of a part of a claim in tables; that of the claim where it has one part.
+
+    Examples
+    --------
+    >>> name_of_part("real-merge", "on the left-out kind"), name_of_part("real-kind-dense", "")
+    ('real-merge: on the left-out kind', 'real-kind-dense')
+    """
+    return f"{name}: {part}" if part else name
+
+
+def every_claim() -> dict[str, Claim]:
+    """Return all claims of `claims.yaml` by the names that they have in tables."""
+    return stated() | of_collections()
+
+
 def _checked(fields: dict[str, Any]) -> Claim:
     """Return a claim; refuse an entry that lacks something or has too much."""
     try:
@@ -178,9 +211,10 @@ def _checked(fields: dict[str, Any]) -> Claim:
         raise InputError(f"{FILE.name}, claim {fields['name']!r}: {'; '.join(problems)}") from None
 
 
-def of_notebook(notebook: str) -> list[Claim]:
-    """Return the claims that a notebook answers, the primary ones first."""
-    claims = [claim for claim in stated().values() if claim.notebook == notebook]
+def of_notebook(notebook: str, profile: str = "") -> list[Claim]:
+    """Return the claims that a notebook answers in a profile, the primary ones first."""
+    asked = of_collections() if profile == REAL else stated()
+    claims = [claim for claim in asked.values() if claim.notebook == notebook]
     return sorted(claims, key=lambda claim: claim.secondary)
 
 
@@ -198,6 +232,11 @@ class _Term(NamedTuple):
         mean = self.rows[column].mean()
         draws = self.rows.drawn(self.side).mean(axis=0)
         return np.append(mean, draws)
+
+    @property
+    def noise(self) -> np.ndarray:
+        """What of the draws is noise of training, float[n_boot]."""
+        return self.rows.noise(self.side).mean(axis=0)
 
     @property
     def bias(self) -> float:
@@ -251,6 +290,27 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], leads: pd.DataF
     is_unknown = table[optional].isna().all()
     table = table.drop(columns=is_unknown.index[is_unknown])
     return Effects.of(table, ["claim"], ["estimate"], drawn)
+
+
+def standard_errors(claims: Sequence[Claim], tables: Sequence[Effects]) -> pd.DataFrame:
+    """Return the standard errors of the estimates of `answered`, of queries and of trainings apart.
+
+    Returns
+    -------
+    DataFrame[claim, error_queries, error_trainings]
+        A row a claim that the tables answer. error_trainings is 0 where nothing was trained twice.
+    """
+    rows = []
+    for claim in claims:
+        terms = _terms(claim, tables)
+        if terms is None:
+            continue
+        drawn = [term.sign * term.mean_and_draws[1:] for term in terms]
+        noise = np.sum([term.sign * term.noise for term in terms], axis=0)
+        of_queries = np.sum(drawn, axis=0) - noise
+        of_queries, of_trainings = standard_error(np.stack([of_queries, noise]))
+        rows.append((claim.name, of_queries, of_trainings))
+    return pd.DataFrame(rows, columns=["claim", "error_queries", "error_trainings"])
 
 
 def _terms(claim: Claim, tables: Sequence[Effects]) -> list[_Term] | None:

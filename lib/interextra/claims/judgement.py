@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from interextra.claims.claim import NEARNESS, SYSTEMS, Claim, rows_of, stated
+from interextra.claims.claim import NEARNESS, SYSTEMS, Claim, every_claim, rows_of, stated
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.bootstrap import simultaneous
 from interextra.stats.correlation import fisher_z
@@ -44,6 +44,9 @@ GATE = "gate: not shown to beat BM25 in domain"
 UNMEASURED = "gate: no lead over BM25 was measured"
 FEW = f"fewer than {LEAST_QUERIES} queries, or 4 models, clusters or worlds"
 NO_VARIATION = "no variation: all differ by the same"
+# of claims that a run alone does not decide
+ONE_WORLD = "one world"
+ONE_COLLECTION = "one collection"
 # columns that only tables of one world have
 DERIVED = ("p_value", "p_holm", "n_units", "sd_trainings", "over", "published", "verdict")
 
@@ -100,7 +103,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
         effect found with 80 % power. p_size: corrected by Holm over the family; undefined of
         secondary claims and of too few units.
     """
-    known = stated() | {claim.name: claim for claim in own}
+    known = every_claim() | {claim.name: claim for claim in own}
     claims = [known[name] for name in answers["claim"]]
     draws = answers.drawn() if claims else np.empty((0, 1))
     low, high = _intervals(answers, claims, draws)
@@ -149,7 +152,7 @@ def on_rows(table: Effects, judged: pd.DataFrame) -> Effects:
     """
     table = table.assign(claim_low=np.nan, claim_high=np.nan)
     for row in judged.to_dict("records"):
-        claim = stated()[row["claim"]]
+        claim = every_claim()[row["claim"]]
         (_, labels), *others = claim.terms()
         if others or isinstance(labels, float):
             continue
@@ -162,15 +165,13 @@ def on_rows(table: Effects, judged: pd.DataFrame) -> Effects:
     return table
 
 
-def in_one_world(answers: Effects) -> pd.DataFrame:
-    """Return claims as of `concluded`, in a single generated world, which decides nothing.
+def without_verdict(answers: Effects, reason: str) -> pd.DataFrame:
+    """Return claims as of `concluded`, where one run decides nothing.
 
-    With plain intervals and the bias, without verdicts.
+    With plain intervals and the bias, without verdicts. `reason`: ONE_WORLD or ONE_COLLECTION.
     """
     plain = answers[["low", "high", "bias"]]
-    return concluded(answers).assign(
-        **plain, verdict="", size="", reason="one world", p_size=np.nan
-    )
+    return concluded(answers).assign(**plain, verdict="", size="", reason=reason, p_size=np.nan)
 
 
 def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -183,7 +184,7 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
 
     Parameters
     ----------
-    worlds : the table `in_one_world` of each; a claim that is missing in one is left out.
+    worlds : the table `without_verdict` of each; a claim that is missing in one is left out.
     gates : the table `gate` of each.
 
     Returns
@@ -452,7 +453,7 @@ def resolutions(files: Sequence[Path]) -> pd.DataFrame:
         if not path.is_file():
             continue
         for row in pd.read_csv(path).to_dict("records"):
-            claim = stated()[row["claim"]]
+            claim = every_claim()[row["claim"]]
             resolution = row["resolution"]
             times = (resolution / claim.asked) ** 2
             more_of = "worlds" if "n_worlds" in row else "queries and trainings"

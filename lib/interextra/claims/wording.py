@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from interextra.claims.claim import Claim, stated
-from interextra.claims.judgement import GATE, UNMEASURED
+from interextra.claims.claim import Claim, every_claim
+from interextra.claims.judgement import GATE, ONE_COLLECTION, ONE_WORLD, UNMEASURED
 from interextra.stats.formatting import spelled, with_unit
 from interextra.stats.trainings import ONE_TRAINING
 
-Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
+Row = Mapping[str, Any]  # a row of `concluded`, `without_verdict` or `over_worlds`
 Rows = Mapping[str, Row]  # data set → its row of a claim
 Tables = Mapping[str, pd.DataFrame]  # data set → its table of claims
 
@@ -70,6 +70,11 @@ REASONS = {
     "worlds": "too few worlds",
     GATE: "a system is not shown to beat BM25 in domain",
     UNMEASURED: "no lead over BM25 was measured",
+}
+# Why a run has no verdict on a claim, where it alone decides nothing
+ALONE = {
+    ONE_WORLD: "one generated world decides no claim",
+    ONE_COLLECTION: "one collection alone decides no claim",
 }
 # a claim that needs more than this many times the data is declared out of reach
 REACHABLE = 10
@@ -188,8 +193,9 @@ def _why_open(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
         reasons = [row["reason"] for row in rows.values()]
-        if "one world" in reasons:
-            return "one generated world decides no claim"
+        for reason, why in ALONE.items():
+            if reason in reasons:
+                return why
         return "a secondary claim"
     for row in rows.values():
         reason: str = row["reason"]
@@ -219,8 +225,8 @@ def _estimate(row: Row, claim: Claim) -> str:
 
 def _intervals(claim: Claim, rows: Rows) -> str:
     """Return what kind of intervals the estimates of a claim have, and what each is over."""
-    # of claims in a single world, which are not corrected for their number
-    uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
+    # of claims that one run alone does not decide: not corrected for their number
+    uncorrected = [data for data, row in rows.items() if row["reason"] in ALONE]
     if len(uncorrected) == len(rows):
         kind = "individual"
         apart = []
@@ -344,7 +350,7 @@ def page(tables: Tables) -> pd.DataFrame:
 
     Parameters
     ----------
-    tables : name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without
+    tables : name of the data → a table of `concluded`, `without_verdict` or `over_worlds`; without
         rows for none.
 
     Returns
@@ -378,7 +384,7 @@ def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
         complete = table.astype(object).fillna(NO_TEXTS)
         for row in complete.to_dict("records"):
             rows.setdefault(row["claim"], {})[data] = row
-    claims = [stated()[name] for name in rows]
+    claims = [every_claim()[name] for name in rows]
     return list(zip(claims, rows.values(), strict=True))
 
 
@@ -421,7 +427,7 @@ def formatted(row: Row, claim: Claim | None = None) -> str:
     >>> formatted(row)
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
-    claim = claim or stated()[row["claim"]]
+    claim = claim or every_claim()[row["claim"]]
     measured = ", ".join([_estimate(row, claim), *_counts(row)])
     verdict = ", ".join(filter(None, [row["verdict"], row["size"]]))
     reasons = "; ".join(_reasons_in_cell(row, claim))

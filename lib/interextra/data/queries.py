@@ -120,6 +120,8 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
 
     relevance : only those with a passage of this relevance or more, before any are drawn; 0: all.
     See `trainable`.
+    block : from 1, which `limit` of them in one random order, the first or a later one: blocks of
+    the same seed share no query; 0: a draw of its own.
     """
 
     source: Source
@@ -127,6 +129,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
     limit: int = 0
     seed: int = 0
     relevance: int = 0
+    block: int = 0
 
     def __init__(self, **fields: Any):
         super().__init__(**fields)
@@ -141,6 +144,19 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
             raise no_split(self.source.spec, self.split, splits)
+        if self.block:
+            self._refuse_block()
+
+    def _refuse_block(self) -> None:
+        """Raise an InputError for a block that is none, or that the split cannot fill."""
+        is_known = self.source.is_open or is_pricing()
+        n_queries = self.model_copy(update={"limit": 0, "block": 0}).size() if is_known else None
+        is_short = n_queries is not None and n_queries < self.block * self.limit
+        if self.block < 0 or not self.limit or is_short:
+            raise InputError(
+                f"{self.source.spec}: no block {self.block} of {self.limit} queries of the split "
+                f"{self.split!r}, which has {n_queries}; give fewer or smaller blocks, from 1"
+            )
 
     @property
     def name(self) -> str:
@@ -215,13 +231,22 @@ def _queries(queries: Queries) -> pd.DataFrame:
         is_relevant = qrels["relevance"] >= queries.relevance
         relevant = qrels.loc[is_relevant, "query_id"]
         frame = rows_of(frame, relevant)
-    if queries.limit and queries.limit < len(frame):
-        rng = np.random.default_rng(queries.seed)
-        rows = rng.choice(len(frame), queries.limit, replace=False)
+    if queries.block or 0 < queries.limit < len(frame):
+        rows = _drawn_rows(queries, len(frame))
         frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
     if not len(frame):
         raise InputError(f"{queries.source.spec}: the split {queries.split!r} is empty")
     return frame
+
+
+def _drawn_rows(queries: Queries, n_queries: int) -> np.ndarray:
+    """Return the rows int[limit] that are drawn of a split's queries."""
+    rng = np.random.default_rng(queries.seed)
+    if not queries.block:
+        return rng.choice(n_queries, queries.limit, replace=False)
+    order = rng.permutation(n_queries)
+    end = queries.block * queries.limit
+    return order[end - queries.limit : end]
 
 
 class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True):

@@ -19,6 +19,7 @@ from interextra.store.files import read_json
 CHANGES_NO_RESULT = True  # see `store.code`
 TABLE = Path(__file__).with_name("throughput.yaml")
 QUERY_TOKENS = 12  # a usual query with its special tokens
+PASSAGE_TOKENS = 180  # a paragraph, where no recipe cuts it
 INDEXED_PER_SECOND = 8_000  # passages, measured: Lucene's indexing
 MULTIPLICATIONS_PER_SECOND = 5e9  # of inner products, an estimate for one thread
 RUN_ROW_MEGABYTES = 7e-6  # of a passage in a run, measured

@@ -13,7 +13,7 @@ from interextra.data.load import open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.queries import Queries, Source
 from interextra.notebooks.parameters import Entry
-from interextra.notebooks.plans import NamedShift, named_shift
+from interextra.notebooks.plans import NamedShift, is_of_kinds, named_shift
 from interextra.splits import attributes
 from interextra.store import InputError
 
@@ -97,7 +97,7 @@ def _fitted_splits(p: Values, data: AnyCollection, train_split: str) -> dict[str
     test_splits = _test_splits(data, p["collection"], train_split)
     changes = {}
     for name in SPLITS:
-        if name in p:
+        if p.get(name):
             there = [split for split in p[name] if split in data.splits]
             changes[name] = there or test_splits[:1]
     used = {train_split}.union(*changes.values())
@@ -203,7 +203,7 @@ def _options(entry: Entry) -> dict[str, Any]:
 def _fitted_shift(entry: Entry, queries: pd.DataFrame, sizes: ShiftSizes) -> Entry:
     """Return a shift whose clusters have enough queries; else one by length, or by chance."""
     by = named_shift(entry).by
-    if by == "topics":
+    if by == "topics" or is_of_kinds(by):
         return entry
     usual = _options(entry)
     for name in sizes:

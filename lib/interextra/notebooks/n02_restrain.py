@@ -17,13 +17,12 @@ from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     AnyThousands,
     Count,
+    DrawParameters,
     Entries,
     GateParameters,
     Measures,
-    Million,
     Names,
     Relevance,
-    ReSTrainParameters,
     Seeds,
     Sizes,
     Thousands,
@@ -37,7 +36,7 @@ from interextra.stats.bootstrap import ratio
 from interextra.store.folders import Store
 
 
-class Parameters(ReSTrainParameters, GateParameters):
+class Parameters(DrawParameters, GateParameters):
     """Parameters of notebook 02, ReSTrain."""
 
     recipes: Entries = parameter(
@@ -46,10 +45,6 @@ class Parameters(ReSTrainParameters, GateParameters):
     seeds: Seeds = parameter(
         [1], "seeds, one per training run", paper="it does not report how many"
     )
-    test_draws: AnyThousands = parameter(
-        0, "draws of few test queries, each with its own training sets and training runs; 0: none"
-    )
-    test_size: Million = parameter(97, "test queries per draw and split", paper="97 in total")
     measures: Measures = parameter(["nDCG@10", "R@100"], "measures", paper="nDCG@10 and R@100")
     real_msmarco: bool = parameter(
         False, "compare with the released sets, on real queries (folder: INTEREXTRA_DATA)"
@@ -68,8 +63,6 @@ class Parameters(ReSTrainParameters, GateParameters):
     grid_steps: Count = parameter(
         20, "training steps on them; 0: as `steps`; more overfit the smallest sets"
     )
-    draw_splits: Names = parameter(["test"], "splits from which they are drawn")
-    draw_train: Million = parameter(360, "training queries per set of a draw")
     recall_relevance: Relevance = parameter(
         2,
         "relevance from which R@100 counts; 2 reproduces the paper's BM25",
@@ -86,15 +79,16 @@ def plan(p: Parameters) -> plans.Plan:
     -------
     Plan
         Frames of runs: `design` (each size and regime), `grid` (see `_grid`) and `draws` (see
-        `_draws`). Beside them `measures`, `vectors`, `split`, `banded` (the split with the sets of
-        the grid; None without a grid), and `real` (encoder → vectors of the real queries).
+        `plans.runs_of_draws`). Beside them `measures`, `vectors`, `split`, `banded` (the split with
+        the sets of the grid; None without a grid), and `real` (encoder → vectors of the real
+        queries).
     """
     split = plans.restrain_of(p, p.sizes)
     systems = plans.with_bm25(plans.systems(p))
     queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
     banded = _banded(p, split.vectors)
     grid = _grid(p, banded, queries)
-    draws = _draws(p, systems)
+    draws = plans.runs_of_draws(p, systems, plans.draws_of(p))
     training_sets = plans.in_both_regimes(split, p.sizes)
     runs = plans.runs(p, systems, training_sets, queries)
     real_encoders = p.real_encoders if p.real_msmarco else []
@@ -125,6 +119,8 @@ def _grid(
 
     Columns: model, n_train, band, draw, seed, run; no rows without `grid_draws`.
     """
+    if not p.grid_draws:
+        return pd.DataFrame()
     of_grid = p.changed(steps=p.grid_steps or p.steps, seeds=p.grid_seeds)
     systems = plans.systems(of_grid)
     trained = {label: system for label, system in systems.items() if system.training_steps(1)}
@@ -135,26 +131,6 @@ def _grid(
         part = Part(of=banded, part=f"{band}-{size}-{draw}")
         random_sets.append(plans.TrainingSet(labels, part))
     return pd.DataFrame(plans.runs(of_grid, trained, random_sets, queries))
-
-
-def _draws(p: Parameters, systems: plans.Recipes) -> pd.DataFrame:
-    """Return runs of few test queries at a time, with one training each, as the paper has it.
-
-    Columns: draw, model, n_train, regime, run; no rows without `test_draws`.
-    """
-    rows = []
-    for draw in range(1, p.test_draws + 1):
-        test = tuple(
-            queries.model_copy(update={"limit": p.test_size, "seed": draw})
-            for queries in plans.test_queries(p, p.draw_splits)
-        )
-        vectors = plans.query_vectors(p, test)
-        split = ReSTrain(vectors=vectors, sizes=(p.draw_train,), match=p.match)
-        training_sets = plans.in_both_regimes(split, [p.draw_train])
-        seeded = p.changed(seeds=[draw])
-        rows += plans.runs(seeded, systems, training_sets, test, draw=draw)
-    # the seed is the draw's: no second training
-    return pd.DataFrame(rows).drop(columns="seed", errors="ignore")
 
 
 def gate_of_bands(gate: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:

@@ -60,10 +60,8 @@ def plan(p: Parameters) -> plans.Plan:
     InputError
         A split that is among `test_splits` and `gate_splits`: it would be clustered twice.
     """
-    plans.gate_queries(p)  # refuses such a split
-    searched_splits = [*p.test_splits, *p.gate_splits]
-    split = plans.resttest_of(p, searched_splits)
-    queries = plans.test_queries(p, searched_splits)
+    queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
+    split = plans.resttest_of(p, [*p.test_splits, *p.gate_splits])
     systems = plans.with_bm25(plans.systems(p))
     runs = plans.runs(p, systems, plans.without_each(split), queries)
     real_encoders = p.real_encoders if p.real_msmarco else []

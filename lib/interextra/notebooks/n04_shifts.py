@@ -10,11 +10,16 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import data_folder
-from interextra.data.queries import Part
 from interextra.measures.evaluate import worse
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
-from interextra.notebooks.parameters import Entries, NamesByName, ShiftParameters, parameter
+from interextra.notebooks.parameters import (
+    AnyNames,
+    Entries,
+    NamesByName,
+    ShiftParameters,
+    parameter,
+)
 from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
@@ -66,6 +71,9 @@ class Parameters(ShiftParameters):
         "systems; negatives as in the paper, BM25's and in-batch, but for the reranker: it learns "
         "nothing from them here",
     )
+    test_splits: AnyNames = parameter(
+        [], "splits whose queries measure, of shifts but topics; empty: n_test of each cluster"
+    )
     negative_passages: str = parameter(
         "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
     )
@@ -77,9 +85,10 @@ def plan(p: Parameters) -> plans.Plan:
     Returns
     -------
     Plan
-        `pool` (the queries that are divided), `shifts` (name → Shift, the control's last) and
-        `topics`; frames of runs `design` and `control` (shift, model, left_out, seed, run); with
-        `real_encoder` the vectors `real` and the folder of the files `released`, else None.
+        `pool` (the queries that are divided), `shifts` (name → Shift, the control's last), `tested`
+        (name → the queries that measure it) and `topics`; frames of runs `design` and `control`
+        (shift, model, left_out, seed, run); with `real_encoder` the vectors `real` and the folder
+        of the files `released`, else None.
     """
     shifts = shifts_of(p)
     systems = plans.with_bm25(plans.systems(p))
@@ -95,6 +104,7 @@ def plan(p: Parameters) -> plans.Plan:
     return plans.Plan(
         pool=plans.training_queries(p),
         shifts=shifts,
+        tested={name: plans.tested_queries(p, shift) for name, shift in shifts.items()},
         topics=topics_of(p),
         design=pd.DataFrame(design, columns=columns),
         control=pd.DataFrame(control, columns=columns),
@@ -107,7 +117,7 @@ def _runs_of_shift(
     p: Parameters, systems: plans.Recipes, name: str, shift: Shift
 ) -> list[plans.Row]:
     """Return rows of a design: the systems of a shift, without each of its clusters."""
-    queries = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
+    queries = (*plans.tested_queries(p, shift), *plans.gate_queries(p))
     systems_of_shift = plans.asked_of(p, name, systems)
     return plans.runs(p, systems_of_shift, plans.without_each(shift), queries, shift=name)
 
@@ -118,9 +128,19 @@ def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
     shifts = {}
     for entry in entries:
         named = plans.named_shift(entry)
-        by = topics_of(p) if named.by == "topics" else named.by
-        shifts[named.name] = plans.shift_of(p, named, by)
+        _refuse_untested_topics(p, named)
+        given_topics = topics_of(p) if named.by == "topics" else None
+        shifts[named.name] = plans.shift_of(p, named, given_topics)
     return shifts
+
+
+def _refuse_untested_topics(p: ShiftParameters, named: plans.NamedShift) -> None:
+    """Refuse topics where queries of other splits measure: these are in none."""
+    if named.by == "topics" and getattr(p, "test_splits", []):
+        raise InputError(
+            "parameter 'test_splits': topics divide training queries alone, so that queries of "
+            "other splits measure nothing of them; take other shifts, or hold out n_test"
+        )
 
 
 def topics_of(p: ShiftParameters) -> Topics:

@@ -10,19 +10,20 @@ import pandas as pd
 
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
+    DrawParameters,
     Entries,
     GateParameters,
     Measures,
     Names,
     NamesByName,
     Relevance,
-    ReSTrainParameters,
     ReSTTestParameters,
     Seeds,
     Share,
     Sizes,
     parameter,
 )
+from interextra.splits.restrain import ReSTrain
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import correlations
@@ -30,7 +31,7 @@ from interextra.stats.effects import Effects
 from interextra.store import InputError, Store
 
 
-class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
+class Parameters(DrawParameters, GateParameters, ReSTTestParameters):
     """Parameters of notebook 05, the comparison of architectures."""
 
     trained_sizes: Sizes = parameter(
@@ -85,38 +86,65 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
 
 
 def plan(p: Parameters) -> plans.Plan:
-    """Return five systems in both protocols.
+    """Return five systems in both protocols, under ReSTrain over the draws where there are any.
 
     Returns
     -------
     Plan
-        `systems` (label → recipe), the splits `sets` (ReSTrain) and `buckets` (ReSTTest),
-        `measures` (under ReSTrain), and the designs `restrain` and `resttest`, with the columns of
-        those of notebooks 02 and 03.
+        `systems` (label → recipe), the splits `sets` (ReSTrain, one or one a draw) and `buckets`
+        (ReSTTest), `measures` (under ReSTrain), `sizes` (training queries per set of ReSTrain),
+        `test_splits` (protocol → splits that measure), and the designs `restrain` and `resttest`,
+        with the columns of those of notebooks 02 and 03, see `plans.runs_of_draws`.
 
     Raises
     ------
     InputError
         No system but BM25.
     """
-    searched = p.changed(
-        test_splits=plans.splits_with_gate(p, p.test_splits),
-        resttest_splits=plans.splits_with_gate(p, p.resttest_splits),
-    )
-    sets = plans.restrain_of(p, p.sizes)
-    buckets = plans.resttest_of(p, searched.resttest_splits)
     systems = plans.with_bm25(plans.systems(p))
     if len(systems) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
-    restrain, resttest = plans.both_protocols(searched, sets, buckets, systems)
+    of_restrain, of_resttest = plans.of_protocols(p, systems)
+    sets, restrain = _restrain(p, of_restrain)
+    buckets = plans.resttest_of(p, [*p.resttest_splits, *p.gate_splits])
+    folds = plans.without_each(buckets)
+    resttest = plans.runs(p, of_resttest, folds, plans.with_gate(p, p.resttest_splits))
     return plans.Plan(
         systems=systems,
         sets=sets,
         buckets=buckets,
         measures=plans.from_relevance(p.restrain_measures, p.recall_relevance),
-        restrain=plans.design(restrain),
+        sizes=[p.draw_train] if p.test_draws else p.trained_sizes,
+        test_splits={
+            "ReSTrain": p.draw_splits if p.test_draws else p.test_splits,
+            "ReSTTest": p.resttest_splits,
+        },
+        restrain=restrain,
         resttest=plans.design(resttest),
     )
+
+
+def _restrain(p: Parameters, systems: plans.Recipes) -> tuple[list[ReSTrain], pd.DataFrame]:
+    """Return the splits and the design of ReSTrain: over the draws where there are any."""
+    if p.test_draws:
+        draws = plans.draws_of(p)
+        gate = plans.gate_beside(p, p.draw_splits)
+        return [draw.split for draw in draws], plans.runs_of_draws(p, systems, draws, gate)
+    split = plans.restrain_of(p, p.sizes)
+    in_regimes = plans.in_both_regimes(split, p.trained_sizes)
+    searched = plans.with_gate(p, p.test_splits)
+    return [split], plans.design(plans.runs(p, systems, in_regimes, searched))
+
+
+def compared(design: pd.DataFrame, other: pd.DataFrame) -> list[str]:
+    """Return the systems of a design whose losses a page compares query by query.
+
+    They are those of both designs; all of the first, where both share no trained one.
+    """
+    in_both = design[design["model"].isin(other["model"])]
+    is_trained = [bool(run.model.recipe.training_steps(1)) for run in in_both["run"]]
+    found = in_both if any(is_trained) else design
+    return found["model"].unique().tolist()
 
 
 def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:

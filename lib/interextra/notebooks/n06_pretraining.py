@@ -165,13 +165,12 @@ def plan(p: Parameters) -> plans.Plan:
     _refuse_protocols(p.protocols)
     plans.refuse_unknown("mapped", p.mapped, recipes_of_starts)
     sets = plans.restrain_of(p, p.sizes)
-    # claims are made of ReSTTest alone: only there the queries of the gate are searched
-    searched = p.changed(resttest_splits=plans.splits_with_gate(p, p.resttest_splits))
     has_buckets = "ReSTTest" in p.protocols
-    buckets = plans.resttest_of(p, searched.resttest_splits) if has_buckets else None
-    designs = _designs("strategies", searched, sets, buckets, strategies)
+    clustered_splits = [*p.resttest_splits, *p.gate_splits]
+    buckets = plans.resttest_of(p, clustered_splits) if has_buckets else None
+    designs = _designs("strategies", p, sets, buckets, strategies)
     systems_of_starts = {BM25: strategies[BM25], **recipes_of_starts}
-    designs |= _designs("starts", searched, sets, buckets, systems_of_starts)
+    designs |= _designs("starts", p, sets, buckets, systems_of_starts)
     measures = plans.from_relevance(p.restrain_measures, p.recall_relevance)
     return plans.Plan(
         sets=sets,
@@ -199,7 +198,13 @@ def _designs(
     systems: plans.Recipes,
 ) -> dict[str, pd.DataFrame]:
     """Return the designs of a study by name, STUDY_restrain and STUDY_resttest."""
-    restrain, resttest = plans.both_protocols(p, sets, buckets, systems)
+    of_restrain, of_resttest = plans.of_protocols(p, systems)
+    in_regimes = plans.in_both_regimes(sets, p.trained_sizes)
+    restrain = plans.runs(p, of_restrain, in_regimes, plans.test_queries(p, p.test_splits))
+    # claims are made of ReSTTest alone: only there the queries of the gate are searched
+    searched = plans.with_gate(p, p.resttest_splits)
+    folds = plans.without_each(buckets) if buckets else []
+    resttest = plans.runs(p, of_resttest, folds, searched)
     return {
         f"{study}_restrain": plans.design(restrain),
         f"{study}_resttest": pd.DataFrame(resttest),

@@ -35,12 +35,13 @@ from interextra.notebooks.parameters import (
     GateParameters,
     Measures,
     NamesByName,
-    Positive,
     Seeds,
     Share,
     parameter,
 )
+from interextra.notebooks.plans import AnyQueries
 from interextra.splits import attributes
+from interextra.splits.kinds import PassageKinds
 from interextra.splits.shift import Shift, in_domain
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
@@ -68,28 +69,39 @@ class Spared(Cell):
     left_out: str
     which: Literal["kind", "other kinds", "answers"]
     control: int | None = None  # seed: as many random passages of the collection in their place
+    tested: tuple[Queries, ...] = ()  # what answers are of; default: what the shift holds out
 
     def build(self, folder: Path, store: Store) -> None:
         """Write the file."""
         data = self.shift.pool.source.open()
         is_spared = _exposed(self.shift, self.left_out, data, store)
-        rows = np.arange(len(is_spared))
-        answers = data.passages.rows(self._answers(data, store))
-        is_answer = np.isin(rows, answers)
-        is_spared &= ~is_answer if self.which == "other kinds" else is_answer
+        is_meant = self._is_meant(data, store)
+        is_spared &= ~is_meant if self.which == "other kinds" else is_meant
         if self.control is not None:
             random = np.random.default_rng(self.control)
             drawn = random.choice(len(is_spared), is_spared.sum(), replace=False)
-            is_spared = np.isin(rows, drawn)
+            is_spared = np.isin(np.arange(len(is_spared)), drawn)
         doc_ids = pd.Series(data.passages.doc_ids.to_pylist())
         write_json(folder / "doc_ids.json", doc_ids[is_spared].tolist())
 
-    def _answers(self, data: Collection, store: Store) -> list[str]:
-        """Return the doc_ids that answer test queries, or queries of the left-out kind."""
-        if self.which == "answers":
-            held_out = self.shift.sets(store)["held-out"]
-            qrels = data.qrels(self.shift.pool.split)
-            return _answers_of(held_out, qrels)["doc_id"].tolist()
+    def _is_meant(self, data: Collection, store: Store) -> np.ndarray:
+        """Return which passages answer test queries, or are of the left-out kind, bool[passages].
+
+        Of a kind of query are those that answer one; a kind of passages has its own.
+        """
+        kinds = self.shift.by
+        if self.which != "answers" and isinstance(kinds, PassageKinds):
+            return kinds.is_of(self.left_out, store)
+        answers = self._test_answers(store) if self.which == "answers" else self._of_kind(data)
+        return np.isin(np.arange(len(data.passages)), data.passages.rows(answers))
+
+    def _test_answers(self, store: Store) -> list[str]:
+        """Return the doc_ids that answer test queries."""
+        tested = self.tested or (Part(of=self.shift, part="held-out"),)
+        return _answers_of_all(tested, store)["doc_id"].tolist()
+
+    def _of_kind(self, data: Collection) -> list[str]:
+        """Return the doc_ids that answer queries of the left-out kind, in any split."""
         doc_ids = []
         for split in data.splits:
             queries = data.queries(split)
@@ -111,6 +123,12 @@ def _exposed(shift: Shift, left_out: str, data: Collection, store: Store) -> np.
     return exposed_passages(data, pairs, relevance=1)
 
 
+def _answers_of_all(tested: Iterable[AnyQueries], store: Store) -> pd.DataFrame:
+    """Return the judgements of sets of queries that are relevant."""
+    qrels = pd.concat([queries.qrels(store) for queries in tested], ignore_index=True)
+    return qrels[qrels["relevance"] >= 1]
+
+
 def _answers_of(query_ids: Iterable[str], qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the judgements of some queries that are relevant."""
     is_relevant = qrels["relevance"] >= 1
@@ -125,12 +143,17 @@ class Parameters(GateParameters):
         "python:interextra.world.truth:kind_of_question",
         "attribute whose clusters are left out in turn, see 04",
     )
-    n_test: Positive = parameter(200, "test queries held out of each cluster")
+    n_test: Count = parameter(200, "test queries held out of each cluster")
+    test_splits: AnyNames = parameter(
+        [], "splits whose queries measure; empty: n_test of each cluster"
+    )
     train_size: Count = parameter(
         1500, "training queries of each model, sampled from the other clusters; 0: all"
     )
-    arms: AnyNames = parameter(
-        [], "dense retriever: exclude only some exposed passages (kind, other kinds, answers)"
+    arms: AnyNames | NamesByName = parameter(
+        [],
+        "dense retriever: exclude only some exposed passages (kind, other kinds, answers), or "
+        "source of negatives: those of this source",
     )
     doses: Annotated[list[Share], Distinct] = parameter(
         [], "dense retriever, random negatives: share of exposed negatives; 0: unexposed"
@@ -199,7 +222,7 @@ class Condition(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether it draws negatives from the collection, and not from the batch alone."""
-        return self.recipe.negatives not in ("in-batch", "both")
+        return self.recipe.negatives != "in-batch"
 
 
 @dataclass(frozen=True)
@@ -208,12 +231,12 @@ class Experiment:
 
     p: Parameters
     shift: Shift
-    tested: tuple[Queries | Part, ...]  # what each model searches for
+    searched: tuple[AnyQueries, ...]  # what each model searches for
 
     def runs(self, recipes: dict[str, Recipe], **labels: Any) -> Rows:
         """Return rows of some systems (label → recipe), with the labels of their condition."""
         training_sets = plans.without_each(self.shift)
-        return plans.runs(self.p, recipes, training_sets, self.tested, **labels)
+        return plans.runs(self.p, recipes, training_sets, self.searched, **labels)
 
     def drawn_from(self, condition: Condition, negative_passages: str | float) -> Rows:
         """Return rows of a condition whose negatives are drawn from some of the passages."""
@@ -225,11 +248,16 @@ class Experiment:
         """Return rows of a condition that spares only some exposed passages (see ARMS)."""
         labels = {"negatives": condition.negatives, "negative_passages": ARMS[which][is_control]}
         rows = self.runs({condition.model: condition.recipe}, **labels)
+        tested = plans.test_queries(self.p, self.p.test_splits) if which == "answers" else ()
         for row in rows:
             run = row["run"]
-            left_out = row["left_out"]
-            seed = row["seed"] if is_control else None
-            spared = Spared(shift=self.shift, left_out=left_out, which=which, control=seed)
+            spared = Spared(
+                shift=self.shift,
+                left_out=row["left_out"],
+                which=which,
+                control=row["seed"] if is_control else None,
+                tested=tested,
+            )
             model = run.model.model_copy(update={"spared": spared})
             row["run"] = run.model_copy(update={"model": model})
         return rows
@@ -242,7 +270,7 @@ class Experiment:
         for passages in self.p.restricted.get(condition.model, []):
             rows += self.drawn_from(condition, passages)
         if condition.model == DENSE:
-            for which in self.p.arms:
+            for which in _arms_of(self.p, condition.negatives):
                 rows += self.sparing(condition, which, is_control=False)
                 rows += self.sparing(condition, which, is_control=True)
         return rows
@@ -273,10 +301,12 @@ def plan(p: Parameters) -> plans.Plan:
         negative is exposed.
     kind
         left_out → Spared, its answers.
+    tested
+        The queries that measure.
     """
     shift = plans.one_shift(p)
-    tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
-    experiment = Experiment(p, shift, tested)
+    tested = plans.tested_queries(p, shift)
+    experiment = Experiment(p, shift, (*tested, *plans.gate_queries(p)))
     conditions = _conditions(p)
     systems = plans.with_bm25(plans.systems(p))
     rows = experiment.runs(systems, negatives=NONE, negative_passages="all")
@@ -293,6 +323,7 @@ def plan(p: Parameters) -> plans.Plan:
         design=plans.design(rows),
         dose=pd.DataFrame(dose),
         kind=kind,
+        tested=tested,
     )
 
 
@@ -307,8 +338,17 @@ def _conditions(p: Parameters) -> list[Condition]:
     plans.refuse_unknown("restricted", p.restricted, models)
     passages = chain.from_iterable(p.restricted.values())
     plans.refuse_unknown("restricted", passages, ("unexposed", "control"))
-    plans.refuse_unknown("arms", p.arms, ARMS)
+    sources = dict.fromkeys(condition.negatives for condition in conditions)
+    if isinstance(p.arms, dict):
+        plans.refuse_unknown("arms", p.arms, sources)
+    for source in sources:
+        plans.refuse_unknown("arms", _arms_of(p, source), ARMS)
     return conditions
+
+
+def _arms_of(p: Parameters, source: str) -> list[str]:
+    """Return which exposed passages are spared alone with negatives of a source."""
+    return p.arms.get(source, []) if isinstance(p.arms, dict) else p.arms
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -327,15 +367,26 @@ def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     return groups.mean().assign(n_models=groups.size()).reset_index()
 
 
-def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
+def clusters_of(plan: plans.Plan, store: Store) -> pd.Series:
+    """Return the cluster of each query that measures and is in one; index query_id."""
+    splits = [queries.split for queries in plan.tested if isinstance(queries, Queries)]
+    strata = plan.shift.strata(store, splits)
+    tested = chain.from_iterable(queries.ids(store) for queries in plan.tested)
+    is_tested = strata.index.isin(list(tested))
+    return strata[is_tested & strata.isin(plan.shift.names)]
+
+
+def exposed_answers(plan: plans.Plan, store: Store, data: Collection) -> pd.DataFrame:
     """Return the share of test queries all of whose answers are exposed.
 
     Returns
     -------
     left_out, side (out: queries of that cluster; in: the others), exposed (the share), n_queries
     """
-    cluster = shift.strata(store)
-    answers = _answers_of(cluster.index, shift.pool.qrels(store))
+    shift = plan.shift
+    cluster = clusters_of(plan, store)
+    answers = _answers_of_all(plan.tested, store)
+    answers = answers[answers["query_id"].isin(cluster.index)]
     passages = data.passages.rows(answers["doc_id"].tolist())
     rows = []
     for name in shift.names:
@@ -471,15 +522,15 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     -------
     Values for `effects`: the labels of the design, query_id, unit, stratum, measure, value
     """
-    unit = entity_units(plan.shift.pool.frame(store))
-    clusters = pd.read_parquet(store[plan.shift] / "labels.parquet")
-    cluster = clusters.set_index("query_id")["cluster"]
-    qrels = plan.shift.pool.qrels(store)
+    unit = entity_units(pd.concat([queries.frame(store) for queries in plan.tested]))
+    cluster = clusters_of(plan, store)
+    qrels = pd.concat([queries.qrels(store) for queries in plan.tested])
     dense = plan.design.query("model == @DENSE and negatives != 'in-batch'")
     parts = []
     for labels in dense.to_dict("records"):
         cell = labels.pop("run")
-        run = cell.read(store, "held-out").frame()
+        run = pd.concat([cell.read(store, queries).frame() for queries in plan.tested])
+        run = run[run["query_id"].isin(cluster.index)]
         of_kind = plan.kind[labels["left_out"]].read(store)
         part = _with_fitted_offset(run, of_kind, qrels, unit, seed)
         parts.append(part.assign(**labels, trained=trained_behind(cell)))

@@ -106,7 +106,8 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
         "of the vectors of a training (of): fields of Searched",
     )
     reranker: Entry = parameter(
-        "mini-reranker", "of the hybrid by reranking, trained on the same queries"
+        "mini-reranker",
+        "of the hybrids by reranking, trained on the same queries; empty: without these",
     )
     rerank_depth: Million = parameter(10, "passages of each run that it reads", paper="1,000")
     trained_sizes: Sizes = parameter([1600], "of these, the size that all systems are trained on")
@@ -126,10 +127,9 @@ def plan(p: Parameters) -> plans.Plan:
         Of ReSTTest, else None.
     """
     recipes = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
-    reranker = plans.named_recipe(p.reranker)
     plans.refuse_unknown("protocol", [p.protocol], ["ReSTrain", "ReSTTest"])
     plans.refuse_unknown("strategies", [FULL], recipes)
-    plans.refuse_unknown("reranker, architecture", [reranker.architecture], ["reranker"])
+    reranker = _reranker(p)
     effort = f"efSearch={p.efforts[0]}"
     for index in p.indexes:
         _refuse_index("indexes", index, effort, recipes[FULL])
@@ -145,10 +145,19 @@ def plan(p: Parameters) -> plans.Plan:
     return plans.Plan(buckets=buckets, design=design)
 
 
+def _reranker(p: Parameters) -> Recipe | None:
+    """Return the recipe of the last stage of hybrids; refuse one that reranks nothing."""
+    if not p.reranker:
+        return None
+    recipe = plans.named_recipe(p.reranker)
+    plans.refuse_unknown("reranker, architecture", [recipe.architecture], ["reranker"])
+    return recipe
+
+
 def _rows(
     p: Parameters,
     recipes: dict[str, Recipe],
-    reranker: Recipe,
+    reranker: Recipe | None,
     training_sets: Sequence[plans.TrainingSet],
 ) -> list[dict[str, Any]]:
     """Return rows of the design: all systems on each training set with each seed."""
@@ -171,7 +180,7 @@ def _refuse_repeated(design: pd.DataFrame) -> None:
 def _rankings(
     p: Parameters,
     recipes: dict[str, Recipe],
-    reranker: Recipe,
+    reranker: Recipe | None,
     train: Queries | Part,
     seed: int,
 ) -> Iterator[tuple[str, Ranking]]:
@@ -188,20 +197,27 @@ def _rankings(
             exact[label] = Searched(encoded=encoded, queries=queries, depth=p.depth)
     yield from exact.items()
     yield from _searches(p, exact)
-    judge = model_of(reranker, train, seed)
-    yield from _hybrids(p, bm25, exact[FULL], judge)
+    yield from _hybrids(p, bm25, exact[FULL])
+    if reranker:
+        judge = model_of(reranker, train, seed)
+        yield from _reranked(p, bm25, exact[FULL], judge)
 
 
-def _hybrids(
-    p: Parameters, bm25: Run, dense: Searched, reranker: Model
-) -> Iterator[tuple[str, Ranking]]:
-    """Yield (label, ranking) of what is made of the rankings of BM25 and of the full system."""
+def _hybrids(p: Parameters, bm25: Run, dense: Searched) -> Iterator[tuple[str, Ranking]]:
+    """Yield (label, ranking) of what is made of the scores of BM25 and of the full system."""
     both = (bm25, dense)
     yield BY_RANK, Fused(runs=both, depth=p.depth)
     gate = plans.gate_queries(p)
-    depth = p.rerank_depth
     if gate:  # without it nothing is tuned
         yield WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p.depth)
+
+
+def _reranked(
+    p: Parameters, bm25: Run, dense: Searched, reranker: Model
+) -> Iterator[tuple[str, Ranking]]:
+    """Yield (label, ranking) of the first passages of both, and of the full system alone."""
+    both = (bm25, dense)
+    depth = p.rerank_depth
     yield UNION, hybrid.Reranked(runs=both, model=reranker, depth=depth)
     yield CASCADE, hybrid.Reranked(runs=(dense,), model=reranker, depth=depth)
 

@@ -24,7 +24,6 @@ from interextra.notebooks.parameters import (
     Measures,
     Million,
     Names,
-    Positive,
     RunParameters,
     Seeds,
     Sizes,
@@ -96,7 +95,7 @@ class Parameters(RunParameters):
         "split of queries that only show the lead of your own trainer; empty: dev, or a fifth of "
         "the test queries",
     )
-    n_test: Positive = parameter(
+    n_test: Count = parameter(
         200, "queries of each kind that no model is trained on, as in 09, whose models these are"
     )
     encoder: str = parameter("lsa", "whose vectors say what is near: lsa, minilm")
@@ -385,7 +384,7 @@ def by_condition(values: pd.DataFrame, **options: Any) -> Effects:
     model = values["condition"].where(is_untrained, DENSE)
     by = ["condition", "measure"]
     table = effects(values.assign(model=model), ["model", *by], **options)
-    return Effects.of(table.drop(columns="model"), by, ["mean"], table.drawn())
+    return table.without("model", "mean")
 
 
 def parts_of(means: Effects) -> pd.DataFrame:

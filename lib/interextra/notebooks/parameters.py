@@ -49,10 +49,12 @@ AnyThousands = Annotated[int, Field(ge=0, le=1000)]
 Several = Annotated[int, Field(ge=2, le=1000)]
 Relevance = Annotated[int, Field(ge=1, le=10)]
 Million = Annotated[int, Field(ge=1, le=1_000_000)]
+AnyMillion = Annotated[int, Field(ge=0, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]  # faiss takes no larger one
 Resamples = Annotated[int, Field(ge=40, le=1_000_000)]  # fewer have no 2.5 % percentile
 Share = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Seed], NotEmpty, Distinct]
+AnySeeds = Annotated[list[Seed], Distinct]
 Sizes = Annotated[list[Positive], NotEmpty, Distinct]
 AnySizes = Annotated[list[Positive], Distinct]
 Names = Annotated[list[str], NotEmpty, Distinct]
@@ -121,6 +123,7 @@ class GateParameters(RunParameters):
     gate_splits: AnyNames = parameter(
         ["dev"], "queries on which a system must beat BM25; they neither train nor measure the loss"
     )
+    gate_limit: Count = parameter(0, "of each of these splits, so many at random; 0: all")
 
 
 class ReSTrainParameters(RunParameters):
@@ -137,6 +140,19 @@ class ReSTrainParameters(RunParameters):
         "exact",
         "exact (precisely the size in both regimes) or as-released (whole ranks, at most the size)",
     )
+
+
+class DrawParameters(ReSTrainParameters):
+    """Of notebooks with draws of few test queries, each with training sets of its own."""
+
+    test_draws: AnyThousands = parameter(
+        0, "draws of few test queries, each with its own training sets and training runs; 0: none"
+    )
+    test_size: Million = parameter(97, "test queries per draw and split", paper="97 in total")
+    draw_splits: Names = parameter(["test"], "splits from which they are drawn")
+    draw_train: Million = parameter(360, "training queries per set of a draw")
+    draw_disjoint: bool = parameter(False, "whether no query may be in two draws")
+    draw_seeds: AnySeeds = parameter([], "training seeds of each draw; empty: the draw's number")
 
 
 class ReSTTestParameters(RunParameters):
@@ -183,7 +199,7 @@ class ShiftParameters(GateParameters):
     """Of notebooks with leave-one-out shifts."""
 
     n_topics: Several = parameter(3, "topic clusters", paper="5")
-    n_test: Million = parameter(150, "test queries held out of each cluster", paper="6,200")
+    n_test: AnyMillion = parameter(150, "test queries held out of each cluster", paper="6,200")
     train_size: Count = parameter(
         800,
         "training queries per model, from the other clusters, unless `shifts` sets it",
@@ -199,8 +215,8 @@ class ShiftParameters(GateParameters):
     )
     shifts: Entries = parameter(
         [{"shift": "topics", "train_size": 1500}, "wh-words", "length"],
-        "topics, or attributes of queries (splits.attributes), with options of their own: name, "
-        "clusters, train_size, n_test",
+        "topics, kinds of passages (passage-clusters:k=5), or attributes of queries "
+        "(splits.attributes), with options of their own: name, clusters, train_size, n_test",
     )
     only: NamesByName = parameter(
         {}, "shift: its systems beside BM25; of shifts that are not named all"

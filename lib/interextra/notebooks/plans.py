@@ -19,9 +19,15 @@ from interextra.models.encoders import encoder_of
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe, recipe_name
 from interextra.models.search.run import Run
-from interextra.models.search.vectors import QueryVectors, TrainedVectors, Vectors
+from interextra.models.search.vectors import (
+    PassageVectors,
+    QueryVectors,
+    TrainedVectors,
+    Vectors,
+)
 from interextra.notebooks import module_of
 from interextra.notebooks.parameters import (
+    DrawParameters,
     Entry,
     GateParameters,
     NotebookParameters,
@@ -31,11 +37,11 @@ from interextra.notebooks.parameters import (
     TrainingParameters,
 )
 from interextra.splits import attributes
+from interextra.splits.kinds import PassageKinds
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
-from interextra.splits.split import REGIMES, Split
-from interextra.splits.topics import Topics
+from interextra.splits.split import REGIMES, Clusters, Split
 from interextra.store import Cell, InputError, offenders
 
 Plan = SimpleNamespace
@@ -43,6 +49,7 @@ Row = dict[str, Any]  # of a design: labels, and the run
 Recipes = dict[str, Recipe]  # label in tables → recipe
 AnyQueries = Queries | Part
 PROTOCOLS = ("ReSTrain", "ReSTTest")
+KINDS = "passage-clusters"
 
 
 class NamedShift(BaseModel, frozen=True, extra="forbid", strict=True):
@@ -66,6 +73,14 @@ class NamedShift(BaseModel, frozen=True, extra="forbid", strict=True):
     def sizes(self) -> dict[str, int]:
         """Those of n_test and train_size that are given."""
         return self.model_dump(include={"n_test", "train_size"}, exclude_unset=True)
+
+
+class Draw(NamedTuple):
+    """A draw of few test queries, and the training sets that they decide."""
+
+    number: int  # from 1
+    test: tuple[Queries, ...]
+    split: ReSTrain
 
 
 class TrainingSet(NamedTuple):
@@ -129,10 +144,10 @@ def training_queries(p: TrainingParameters) -> Queries:
     return queries.trainable()
 
 
-def test_queries(p: NotebookParameters, splits: Iterable[str]) -> tuple[Queries, ...]:
-    """Return the queries of some splits of the collection."""
+def test_queries(p: NotebookParameters, splits: Iterable[str], **drawn: int) -> tuple[Queries, ...]:
+    """Return the queries of some splits of the collection, or those `drawn` (see `Queries`)."""
     source = Source.of(p.collection)
-    return tuple(Queries(source=source, split=split) for split in splits)
+    return tuple(Queries(source=source, split=split, **drawn) for split in splits)
 
 
 def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
@@ -151,15 +166,22 @@ def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
             "queries of the gate may neither train nor measure the loss: name another split, or "
             "none"
         )
-    return test_queries(p, p.gate_splits)
+    return gate_beside(p, ())
 
 
-def splits_with_gate(p: GateParameters, splits: Iterable[str]) -> list[str]:
-    """Return some splits and those of the gate, each once.
+def gate_beside(p: GateParameters, splits: Iterable[str]) -> tuple[Queries, ...]:
+    """Return the queries of the gate, `gate_limit` of each split that is not among these.
 
     What measures one protocol's loss may open the other one's gate.
     """
-    return list(dict.fromkeys([*splits, *p.gate_splits]))
+    others = [split for split in p.gate_splits if split not in splits]
+    drawn = {"limit": p.gate_limit, "seed": p.seed} if p.gate_limit else {}
+    return test_queries(p, others, **drawn)
+
+
+def with_gate(p: GateParameters, splits: Iterable[str]) -> tuple[Queries, ...]:
+    """Return the queries of some splits, and those of the gate that are not among them."""
+    return (*test_queries(p, splits), *gate_beside(p, splits))
 
 
 def named_recipe(entry: Entry, **options: Any) -> Recipe:
@@ -287,8 +309,9 @@ def named_shift(entry: Entry) -> NamedShift:
     Parameters
     ----------
     entry
-        `topics` or an attribute (see `splits.attributes.attribute`); or a mapping with it as
-        `shift`, and with `name`, `clusters` (those that take part), `train_size`, `n_test`.
+        `topics`, kinds of passages (see `passage_kinds`) or an attribute (see
+        `splits.attributes.attribute`); or a mapping with it as `shift`, and with `name`, `clusters`
+        (those that take part), `train_size`, `n_test`.
 
     Raises
     ------
@@ -313,11 +336,48 @@ def named_shift(entry: Entry) -> NamedShift:
         ) from None
 
 
-def shift_of(p: Any, named: NamedShift, by: Topics | str) -> Shift:
-    """Return the shift of a parameter, by topics or an attribute.
+def is_of_kinds(spec: str) -> bool:
+    """Return whether a shift goes by kinds of passages."""
+    return spec.partition(":")[0] == KINDS
+
+
+def passage_kinds(p: TrainingParameters, spec: str) -> PassageKinds:
+    """Return the kinds of passages that a parameter names.
+
+    Parameters
+    ----------
+    p
+        Parameters of the notebook; its seed is that of k-means.
+    spec
+        `passage-clusters:k=NUMBER`, with `,encoder=ENCODER` where it is not minilm.
+
+    Raises
+    ------
+    InputError
+        Another form; an encoder that there is not.
+    """
+    _, _, options = spec.partition(":")
+    values = dict(option.partition("=")[::2] for option in options.split(","))
+    k = values.pop("k", "")
+    encoder = values.pop("encoder", "minilm")
+    if values or not k.isdecimal():
+        raise InputError(f"shift {spec!r}: write {KINDS}:k=NUMBER, or {KINDS}:k=NUMBER,encoder=lsa")
+    encoder_of(encoder)
+    pool = training_queries(p)
+    vectors = PassageVectors(encoder=encoder, source=pool.source)
+    return PassageKinds(vectors=vectors, pool=pool, k=int(k), seed=p.seed)
+
+
+def shift_of(p: Any, named: NamedShift, topics: Clusters | None = None) -> Shift:
+    """Return the shift of a parameter: by topics where these are given, by kinds, or an attribute.
 
     Sizes that it does not give are the notebook's n_test and train_size.
     """
+    by: Clusters | str = named.by
+    if topics is not None:
+        by = topics
+    elif is_of_kinds(named.by):
+        by = passage_kinds(p, named.by)
     sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
     pool = training_queries(p)
     return Shift(pool=pool, by=by, clusters=tuple(named.clusters), seed=p.seed, **sizes)
@@ -325,8 +385,29 @@ def shift_of(p: Any, named: NamedShift, by: Topics | str) -> Shift:
 
 def one_shift(p: Any) -> Shift:
     """Return the shift of a notebook with the parameters shift, n_test and train_size."""
-    named = named_shift(p.shift)
-    return shift_of(p, named, named.by)
+    return shift_of(p, named_shift(p.shift))
+
+
+def tested_queries(p: Any, shift: Shift) -> tuple[AnyQueries, ...]:
+    """Return the queries that measure a shift.
+
+    They are those of the parameter `test_splits`, where there are some, else those that are held
+    out of each cluster.
+
+    Raises
+    ------
+    InputError
+        There are none: neither splits, nor a number of queries to hold out.
+    """
+    test_splits = getattr(p, "test_splits", [])
+    if test_splits:
+        return test_queries(p, test_splits)
+    if not shift.n_test:
+        raise InputError(
+            "parameter 'n_test': 0 queries are held out of each cluster, so that none would "
+            "measure; give a number, or splits as 'test_splits'"
+        )
+    return (Part(of=shift, part="held-out"),)
 
 
 def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str | int]) -> None:
@@ -432,8 +513,11 @@ def restrain_of(p: ReSTrainParameters, sizes: Sequence[int]) -> ReSTrain:
 
 
 def resttest_of(p: ReSTTestParameters, test_splits: Sequence[str]) -> ReSTTest:
-    """Return ReSTTest of the notebook's training queries, with the test queries of some splits."""
-    test = test_queries(p, test_splits)
+    """Return ReSTTest of the notebook's training queries, with the queries of some splits.
+
+    Each split counts once, with all of its queries, however few of them are searched.
+    """
+    test = test_queries(p, dict.fromkeys(test_splits))
     n_queries = sum(queries.size() for queries in test)
     if p.k > n_queries:
         raise InputError(f"parameter 'k': {p.k} buckets of {n_queries} test queries; give fewer")
@@ -464,20 +548,66 @@ def without_each(split: Split) -> list[TrainingSet]:
     ]
 
 
-def both_protocols(
-    p: RunParameters,
-    sets: ReSTrain,
-    buckets: ReSTTest | None,
+def draws_of(p: DrawParameters) -> list[Draw]:
+    """Return the draws of few test queries, with ReSTrain as seen from each."""
+    draws = []
+    for number in range(1, p.test_draws + 1):
+        drawn = {"seed": p.seed, "block": number} if p.draw_disjoint else {"seed": number}
+        test = test_queries(p, p.draw_splits, limit=p.test_size, **drawn)
+        vectors = query_vectors(p, test)
+        split = ReSTrain(vectors=vectors, sizes=(p.draw_train,), match=p.match)
+        draws.append(Draw(number, test, split))
+    return draws
+
+
+def runs_of_draws(
+    p: DrawParameters,
     recipes: Recipes,
-) -> tuple[list[Row], list[Row]]:
-    """Return rows of two designs.
+    draws: Iterable[Draw],
+    gate: tuple[Queries, ...] = (),
+) -> pd.DataFrame:
+    """Return the design of some draws, with trainings of their own as the paper has it.
+
+    Parameters
+    ----------
+    p
+        Parameters of the notebook.
+    recipes
+        Label → recipe.
+    draws
+        Of `draws_of`.
+    gate
+        Queries that each interpolation set answers, too, in runs of their own: so the runs of the
+        draws are the same cells with and without it.
 
     Returns
     -------
-    restrain
-        Rows with model, n_train, regime, seed, run.
-    resttest
-        Rows with model, left_out, seed, run; none without buckets.
+    DataFrame
+        draw, model, n_train, regime, run; with `draw_seeds` also seed, else the seed is the draw's
+        and there is no second training. In rows of the gate, whose queries the models of all draws
+        answer, left_out tells these models apart. No rows without draws.
+    """
+    rows = []
+    for draw in draws:
+        interpolation, extrapolation = in_both_regimes(draw.split, [p.draw_train])
+        seeded = _with_seeds(p, p.draw_seeds or [draw.number])
+        both = [interpolation, extrapolation]
+        rows += runs(seeded, recipes, both, draw.test, draw=draw.number)
+        if gate:
+            labels = {"draw": draw.number, "left_out": str(draw.number)}
+            rows += runs(seeded, recipes, [interpolation], gate, **labels)
+    frame = pd.DataFrame(rows)
+    return frame if p.draw_seeds else frame.drop(columns="seed", errors="ignore")
+
+
+def _with_seeds(p: Any, seeds: list[int]) -> Any:
+    """Return parameters with these seeds of the trainings of every system."""
+    names = [name for name in ("seeds", "other_seeds") if name in type(p).model_fields]
+    return p.changed(**dict.fromkeys(names, seeds))
+
+
+def of_protocols(p: NotebookParameters, recipes: Recipes) -> tuple[Recipes, Recipes]:
+    """Return the systems of ReSTrain and those of ReSTTest, as `only` has them.
 
     Raises
     ------
@@ -492,11 +622,7 @@ def both_protocols(
             f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty "
             "'only'"
         )
-    regimes = in_both_regimes(sets, p.trained_sizes)
-    folds = without_each(buckets) if buckets else []
-    restrain = runs(p, of_restrain, regimes, test_queries(p, p.test_splits))
-    resttest = runs(p, of_resttest, folds, test_queries(p, p.resttest_splits))
-    return restrain, resttest
+    return of_restrain, of_resttest
 
 
 def design(rows: list[Row]) -> pd.DataFrame:

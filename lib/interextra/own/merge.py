@@ -442,8 +442,7 @@ def left_out_effects(values: pd.DataFrame, chosen: pd.DataFrame, seed: int, n_bo
     differences["model"] = differences["merge"] + ", " + differences["side"]
     by = ["merge", "side", "measure"]
     table = effects(differences, ["model", *by], strata="stratum", seed=seed, n_boot=n_boot)
-    renamed = table.drop(columns="model").rename(columns={"mean": "difference"})
-    return Effects.of(renamed, by, ["difference"], table.drawn())
+    return table.without("model", "difference")
 
 
 def _of_kinds(values: pd.DataFrame) -> pd.DataFrame:

@@ -164,6 +164,8 @@ def _shift_of(pool: Queries, size: int, options: Options) -> Shift:
     takes_part = labels.isin(clusters) if clusters else labels != ""
     counts = labels[takes_part].value_counts()
     smallest = counts.min() if len(counts) else 1
+    if not options["n_test"]:
+        raise InputError("n_test 0: give the number of test queries per cluster, 1 or more")
     return Shift(
         pool=pool,
         by=attribute,

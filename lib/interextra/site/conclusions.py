@@ -5,8 +5,14 @@ from typing import NamedTuple, TypeVar
 
 import pandas as pd
 
-from interextra.claims.claim import Claim, answered, of_notebook
-from interextra.claims.judgement import concluded, gate, in_one_world
+from interextra.claims.claim import REAL, Claim, answered, of_notebook, standard_errors
+from interextra.claims.judgement import (
+    ONE_COLLECTION,
+    ONE_WORLD,
+    concluded,
+    gate,
+    without_verdict,
+)
 from interextra.claims.wording import DATA, page, sentences
 from interextra.stats.effects import Effects
 
@@ -85,15 +91,18 @@ def conclude(
     committed
         Profile → its committed claims of this notebook.
     """
-    claims = of_notebook(notebook)
+    claims = of_notebook(notebook, profile)
     answers = answered(claims, tables, ahead)
-    judged = in_one_world(answers) if is_world else concluded(answers)
+    alone = ONE_WORLD if is_world else ONE_COLLECTION if profile == REAL else ""
+    judged = without_verdict(answers, alone) if alone else concluded(answers)
+    if profile == REAL:
+        judged = judged.merge(standard_errors(claims, tables), on="claim")
     tables_by_data = by_data(profile, judged, committed)
     has_answer = set(answers["claim"])
     return Conclusions(
         claims=judged,
         gate=gate(answers),
-        in_figures=judged[:0] if is_world else judged,
+        in_figures=judged[:0] if alone else judged,
         page=page(tables_by_data),
         sentences=sentences(tables_by_data, notebook),
         unasked=[claim for claim in claims if claim.name not in has_answer],

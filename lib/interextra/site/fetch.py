@@ -20,7 +20,7 @@ from interextra.data.pricing import Asked, pricing
 from interextra.models import hub
 from interextra.models.prices import size_of
 from interextra.site.parameters import read_overrides
-from interextra.site.worlds import planned
+from interextra.site.planning import planned
 from interextra.store import InputError, cache_folder, offenders
 
 

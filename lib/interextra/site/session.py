@@ -14,6 +14,8 @@ from typing import Any
 import pandas as pd
 
 from interextra import figures
+from interextra.claims import collections_wording
+from interextra.claims.claim import REAL
 from interextra.claims.judgement import on_rows
 from interextra.data.load import open_collection
 from interextra.measures import evaluate
@@ -254,6 +256,27 @@ class Session(OutputFolder):
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
         return on_rows(frame, self._claims)
+
+    def over_collections(self) -> Any:
+        """Return what the committed run of `real` says of claims on real collections.
+
+        Draws a forest: each claim in each collection, and the mean of those that decide.
+
+        Returns
+        -------
+        Styler
+            See `collections_wording.page`; empty where no such run is committed.
+        """
+        each = self.reference(REAL, "collections")
+        judged = self.reference(REAL, "over_collections")
+        if judged.empty:
+            print("No committed run of the profile real is here.")
+            return shown(judged)
+        rows = collections_wording.forest_rows(each, judged)
+        label = "estimate (points or percent)"
+        drawn = figures.forest(rows, "collection", "estimate", label, panel="claim", percent=True)
+        self.figure(drawn, "over_collections")
+        return shown(collections_wording.page(each, judged))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
 PRIOR_WORDS = 500  # weight of all texts in `distinctive_words`
 
@@ -37,6 +38,24 @@ def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarra
     )
     clustering.train(vectors)
     return np.array(clustering.centroids)
+
+
+def largest_first(
+    vectors: np.ndarray, k: int, seed: int, normalise: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cluster of each vector and the centroids of `kmeans`, most vectors first.
+
+    Returns
+    -------
+    cluster : int64[n]
+        From 0. Of two centroids at one distance the first that k-means gave.
+    centroids : float32[k, d]
+    """
+    centroids = kmeans(vectors, k, seed, normalise)
+    cluster = cdist(vectors, centroids, "sqeuclidean").argmin(axis=1)  # ties: the lower number
+    sizes = np.bincount(cluster, minlength=k)
+    by_size = np.argsort(-sizes, kind="stable")
+    return np.argsort(by_size)[cluster], centroids[by_size]
 
 
 def agreement(ours: Sequence | np.ndarray, released: Sequence | np.ndarray) -> dict[str, float]:

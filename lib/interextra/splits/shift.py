@@ -17,8 +17,7 @@ import pandas as pd
 from interextra.data.queries import Queries
 from interextra.splits import attributes
 from interextra.splits.restrain import random_part
-from interextra.splits.split import Split
-from interextra.splits.topics import Topics
+from interextra.splits.split import Clusters, Split
 from interextra.store import InputError, Store, offenders
 
 OUTSIDE = "no cluster of the shift"
@@ -27,16 +26,16 @@ OUTSIDE = "no cluster of the shift"
 class Shift(Split):
     """Training sets without one cluster each, and the test queries of all clusters.
 
-    Sets: without-CLUSTER, and held-out. Files: sets.json, sizes.csv (cluster, n_queries, n_train,
-    n_test), labels.parquet (query_id, cluster or "", test).
+    Sets: without-CLUSTER, and held-out unless n_test is 0. Files: sets.json, sizes.csv (cluster,
+    n_queries, n_train, n_test), labels.parquet (query_id, cluster or "", test).
     """
 
     release = "shift"
     pool: Queries
-    by: Topics | str  # topics of the same pool, or an attribute: see `splits.attributes.attribute`
+    by: Clusters | str  # of the same pool, or an attribute: see `splits.attributes.attribute`
     # Those that take part, in the order of the tables; default: all, the largest first
     clusters: tuple[str, ...] = ()
-    n_test: int  # queries per cluster
+    n_test: int  # queries per cluster; 0: none, those of another split measure
     train_size: int = 0  # queries of a training set, drawn; 0: all
     seed: int = 0
     # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
@@ -55,16 +54,17 @@ class Shift(Split):
         self._check()
 
     def _check(self) -> None:
-        """Refuse topics of other queries, and numbers that the clusters do not allow."""
-        if isinstance(self.by, Topics) and self.by.pool != self.pool:
+        """Refuse clusters of other queries, and numbers that the clusters do not allow."""
+        if self.n_test < 0:
             raise InputError(
-                f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same"
+                f"n_test {self.n_test}: give the number of test queries per cluster, 0 or more"
             )
-        if self.n_test < 1:
-            raise InputError(
-                f"n_test {self.n_test}: give the number of test queries per cluster, 1 or more"
-            )
-        if isinstance(self.by, Topics):  # they have no sizes before they are made
+        if not isinstance(self.by, str):  # they have no sizes before they are made
+            if self.by.pool != self.pool:
+                raise InputError(
+                    f"a shift of {self.pool} by {self.by.word}s of other queries, {self.by.pool}: "
+                    "take the same"
+                )
             return
         if self.train_size and self.pool.source.is_open:
             division = _division_of(self, self.by)
@@ -79,11 +79,11 @@ class Shift(Split):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What is left out: the clusters that take part."""
-        if isinstance(self.by, Topics):
+        if not isinstance(self.by, str):
             unknown = [name for name in self.clusters if name not in self.by.names]
             if unknown:
                 raise InputError(
-                    f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}"
+                    f"no {self.by.word} {offenders(unknown)}; there are {', '.join(self.by.names)}"
                 )
             return self.clusters or self.by.names
         if self.pool.source.fingerprint:  # else it is only priced
@@ -99,12 +99,13 @@ class Shift(Split):
 
     def title(self) -> str:
         """Return what a reader calls the split."""
-        by = "topics" if isinstance(self.by, Topics) else self.by
+        by = self.by if isinstance(self.by, str) else f"{self.by.word}s"
         return f"shift · {self.pool.source.spec} · {by} · seed {self.seed}"
 
     def parts(self) -> tuple[str, ...]:
-        """Return the names of the sets: without each cluster, and the test queries."""
-        return (*super().parts(), "held-out")
+        """Return the names of the sets: without each cluster, and the test queries, if any."""
+        training_sets = super().parts()
+        return (*training_sets, "held-out") if self.n_test else training_sets
 
     def size_of(self, part: str) -> int:
         """Return the number of queries in a set, estimated unless it is given."""
@@ -113,52 +114,55 @@ class Shift(Split):
             return n_clusters * self.n_test
         if self.train_size:
             return self.train_size
-        if isinstance(self.by, Topics):
-            cluster_size = self.by.target
-        else:
+        if isinstance(self.by, str):
             cluster_size = self.pool.size() // n_clusters
+        else:
+            cluster_size = self.by.cluster_size()
         n_train = max(1, cluster_size - self.n_test)
         return (n_clusters - 1) * n_train
 
     def build(self, folder: Path, store: Store) -> None:
         """Write the files of the split."""
         queries = self.pool.frame(store)
-        if isinstance(self.by, Topics):
-            labels = self.by.labels(store)
-        else:
+        if isinstance(self.by, str):
             if attributes.fingerprint(self.by) != self.by_sha256:
                 raise _changed_code(self.by)
             labels = attributes.labels(queries, self.by)
+        else:
+            labels = self.by.labels(store)
         division = shift(labels, self.n_test, self.names, self.seed)
         sets = {
             f"without-{name}": division.complement(name, self.train_size, self.seed)
             for name in division.clusters
         }
-        sets["held-out"] = division.test
+        if self.n_test:
+            sets["held-out"] = division.test
         self.write_sets(folder, store, sets)
         division.sizes.to_csv(folder / "sizes.csv", index=False)
         labelled = queries[["query_id"]].assign(cluster=division.labels, test=division.test)
         labelled.to_parquet(folder / "labels.parquet")
 
-    def strata(self, store: Store, gate: Sequence[str] = ()) -> pd.Series:
+    def strata(self, store: Store, others: Sequence[str] = ()) -> pd.Series:
         """Return the cluster of each test query, one of `names`; index query_id.
 
-        The queries of the splits `gate` follow. One that is in no cluster of the shift has OUTSIDE,
-        and "" with topics, which only the pool's queries have.
+        The queries of the splits `others` follow. One that is in no cluster of the shift has
+        OUTSIDE, and "" with topics, which only the pool's queries have.
         """
         labelled = pd.read_parquet(store[self] / "labels.parquet")
         tested = labelled.query("test").set_index("query_id")["cluster"]
-        of_gate = [self._clusters_of(split) for split in gate]
-        return pd.concat([tested, *of_gate]).rename("stratum")
+        of_others = [self._clusters_of(split, store) for split in others]
+        return pd.concat([tested, *of_others]).rename("stratum")
 
-    def _clusters_of(self, split: str) -> pd.Series:
+    def _clusters_of(self, split: str, store: Store) -> pd.Series:
         """Return the cluster of each query of another split of the collection."""
         queries = self.pool.source.open().queries(split)
-        query_ids = queries["query_id"]
-        if isinstance(self.by, Topics):
-            return pd.Series("", query_ids, dtype=object)
-        labels = attributes.labels(queries, self.by)
-        clusters = pd.Series(labels, query_ids, dtype=object)
+        if isinstance(self.by, str):
+            labels = attributes.labels(queries, self.by)
+        else:
+            labels = self.by.labels_of(split, store)
+        clusters = pd.Series(labels, queries["query_id"], dtype=object)
+        if not isinstance(self.by, str) and self.by.of_pool_only:
+            return clusters
         return clusters.where(clusters.isin(self.names), OUTSIDE)
 
 
@@ -227,7 +231,7 @@ def shift(
     labels : sequence of str
         Of each query; "" for none.
     n_test : int
-        Test queries per cluster; in the paper about 6,200 of 25,000.
+        Test queries per cluster, 0 for none; in the paper about 6,200 of 25,000.
     clusters : sequence of str
         Which labels take part, in the order of the tables; default: all, the largest first, ties by
         name.
@@ -280,6 +284,15 @@ def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -
             f"{n_test} test queries leave no training query of {offenders(shown)}; "
             "lower n_test or choose"
         )
+
+
+def in_a_cluster(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of queries that are in a cluster of the shift; the others measure nothing.
+
+    `values`: with strata of `Shift.strata`.
+    """
+    is_in_none = values["stratum"].isin(["", OUTSIDE])
+    return values[~is_in_none]
 
 
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:

@@ -54,6 +54,38 @@ class OfVectors(Cell):
         return train, test
 
 
+class Clusters(Cell):
+    """Named clusters of the queries of a pool, which a shift leaves out in turn.
+
+    The pool is a field or a property.
+    """
+
+    word: ClassVar[str]  # what a reader calls one of them
+    of_pool_only: ClassVar[bool] = False  # whether queries of other splits are in none
+
+    if TYPE_CHECKING:  # here a property would be the default of a kind's field of that name
+
+        @property
+        def pool(self) -> Queries:
+            """The queries that are divided."""
+
+        @property
+        def names(self) -> tuple[str, ...]:
+            """The names of the clusters."""
+
+    @abstractmethod
+    def labels(self, store: Store) -> np.ndarray:
+        """Return the cluster of each query of the pool, object[n]; "" for none."""
+
+    @abstractmethod
+    def labels_of(self, split: str, store: Store) -> np.ndarray:
+        """Return the cluster of each query of another split, object[n]; "" for none."""
+
+    @abstractmethod
+    def cluster_size(self) -> int:
+        """Return the estimated number of the pool's queries in a cluster."""
+
+
 class Split(Cell):
     """What all kinds of split have in common: they divide the queries of their `pool`.
 

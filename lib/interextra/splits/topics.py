@@ -10,15 +10,15 @@ import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist, pdist
 
-from interextra.splits.clusters import kmeans
+from interextra.splits.clusters import largest_first
 from interextra.splits.similarity import checked_vectors
-from interextra.splits.split import OfVectors
+from interextra.splits.split import Clusters, OfVectors
 from interextra.store import InputError, Store, offenders, write_json
 
 # Choices that the paper doesn't report: `choose` see `farthest`, the others see `expand`
@@ -31,13 +31,15 @@ SWITCHES = {
 MOST_SUBSETS = 2 * 10**8  # to try; 100 centroids make 75 million subsets of five
 
 
-class Topics(OfVectors):
+class Topics(OfVectors, Clusters):
     """Topics of the training queries of the vectors; its fields are the arguments of `topics`.
 
     Files: topic.npy, native.npy, centroids.npy, topics.json (chosen, joined, spread): see
     `TopicClusters`.
     """
 
+    word: ClassVar[str] = "topic"
+    of_pool_only: ClassVar[bool] = True
     n_topics: int
     k: int
     target: int
@@ -86,6 +88,15 @@ class Topics(OfVectors):
         topic = np.load(store[self] / "topic.npy")
         names = np.array([*self.names, ""], dtype=object)  # the last one is that of topic -1
         return names[topic]
+
+    def labels_of(self, split: str, store: Store) -> np.ndarray:
+        """Return "" for each query of a split, object[n]: only those of the pool are divided."""
+        n_queries = len(self.pool.source.open().query_ids(split))
+        return np.full(n_queries, "", dtype=object)
+
+    def cluster_size(self) -> int:
+        """Return the number of queries that a topic should have."""
+        return self.target
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,7 @@ def topics(
     vectors = checked_vectors(vectors, normalise)
     check_switches({"choose": choose, "merge": merge, "order": order, "stop": stop})
     check_sizes(n_topics, k, target, len(vectors))
-    native, centroids = _native_clusters(vectors, k, seed, normalise)
+    native, centroids = largest_first(vectors, k, seed, normalise)
     sizes = np.bincount(native)
     used = centroids[: len(sizes)]  # of the clusters that have a query
     chosen, spread = farthest(used, n_topics, choose)
@@ -183,17 +194,6 @@ def topics(
         topic=topic_of_cluster[native],
         spread=spread,
     )
-
-
-def _native_clusters(
-    vectors: np.ndarray, k: int, seed: int, normalise: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cluster of each query and the centroids of k-means, most queries first."""
-    centroids = kmeans(vectors, k, seed, normalise)
-    cluster = cdist(vectors, centroids, "sqeuclidean").argmin(axis=1)  # ties: the lower number
-    sizes = np.bincount(cluster, minlength=k)
-    by_size = np.argsort(-sizes, kind="stable")
-    return np.argsort(by_size)[cluster], centroids[by_size]
 
 
 def check_switches(switches: dict[str, str]) -> None:

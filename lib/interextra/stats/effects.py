@@ -55,6 +55,9 @@ class Draws:
     # By how much the mean over plain resamples (not stretched, without the noise of training)
     # exceeds the effect. The draws keep it. 0 where it is not computed, as for a contrast.
     bias: float = 0.0
+    # What the noise of training adds to the draws of first, second and effect, float[3, n_boot];
+    # None where nothing was trained twice, and where it is not kept
+    noise: np.ndarray | None = None
 
 
 class Effects(pd.DataFrame):
@@ -72,6 +75,7 @@ class Effects(pd.DataFrame):
         columns: Sequence[str],
         *drawn: Sequence[np.ndarray],
         bias: Sequence[float] | None = None,
+        noise: Sequence[np.ndarray | None] | None = None,
     ) -> "Effects":
         """Return a table with the draws of its effects, or of both sides and the effect.
 
@@ -81,14 +85,15 @@ class Effects(pd.DataFrame):
         by : the columns that name a row.
         columns : those of the estimates of first, second and effect; or that of the effect alone.
         drawn : float[rows, n_boot] of each of the columns.
-        bias : of each row, see `Draws`; unless given, 0.
+        bias, noise : of each row, see `Draws`; unless given, 0 and None.
         """
         if len(columns) == 1:  # the effect stands for both sides, too
             columns = [*columns] * 3
             drawn = drawn * 3
         column_of = dict(zip(("first", "second", "effect"), columns, strict=True))
         biases = [0.0] * len(table) if bias is None else bias
-        rows = zip(*drawn, biases, strict=True)
+        noises = [None] * len(table) if noise is None else noise
+        rows = zip(*drawn, biases, noises, strict=True)
         draws = [Draws(tuple(by), column_of, *row) for row in rows]
         return cls(table.assign(**{DRAWS: pd.Series(draws, table.index, object)}))
 
@@ -101,6 +106,18 @@ class Effects(pd.DataFrame):
             The table has no draws.
         """
         return np.stack([getattr(draws, what) for draws in self._draws()])
+
+    def noise(self, what: str = "effect") -> np.ndarray:
+        """Return what of `drawn` is noise of training, float[rows, n_boot].
+
+        0 where nothing was trained twice.
+        """
+        place = ("first", "second", "effect").index(what)
+        rows = []
+        for draws in self._draws():
+            of_row = draws.noise
+            rows.append(np.zeros_like(draws.effect) if of_row is None else of_row[place])
+        return np.stack(rows)
 
     def _draws(self) -> pd.Series:
         """Return the column of the draws."""
@@ -116,6 +133,19 @@ class Effects(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         return shown(self).to_html()
+
+    def without(self, label: str, effect: str) -> "Effects":
+        """Return means whose rows are named by the other labels, with their draws and noise.
+
+        Parameters
+        ----------
+        label : one of those that name the rows, which the others tell apart, too.
+        effect : what the column `mean` is called.
+        """
+        by = [name for name in self._draws().iloc[0].by if name != label]
+        table = self.drop(columns=[label, DRAWS]).rename(columns={"mean": effect})
+        noise = [draws.noise for draws in self._draws()]
+        return Effects.of(table, by, [effect], self.drawn(), noise=noise)
 
     def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
         """Return the effect of one system minus that of another, on the same draws.
@@ -384,6 +414,7 @@ class _Estimate(NamedTuple):
 
     value: float
     draws: np.ndarray  # float[n_boot]
+    noise: np.ndarray  # float[n_boot], what of them is of training
     bias: float  # see `Draws`; a ratio of means has one
 
 
@@ -493,18 +524,25 @@ def _estimated(
         KINDS[effect],
     )
     table = pd.DataFrame(list(groups), columns=by)
-    drawn = []
+    drawn, noises = [], []
     for column, statistic in zip(columns, statistics, strict=True):
         estimates = [_over_strata(strata, statistic) for strata in groups.values()]
         table[column] = [estimate.value for estimate in estimates]
         drawn.append([estimate.draws for estimate in estimates])
+        noises.append([estimate.noise for estimate in estimates])
     # the last column is that of the effect
     biases = [estimate.bias for estimate in estimates]
     ends = map(interval, drawn[-1])
     table[["low", "high"]] = list(ends)
     counts = pd.DataFrame(map(_counts, groups.values()))
     table = table.join(counts)
-    return Effects.of(table, by, columns, *drawn, bias=biases)
+    noise_of_rows = map(_kept_noise, zip(*noises, strict=True))
+    return Effects.of(table, by, columns, *drawn, bias=biases, noise=list(noise_of_rows))
+
+
+def _kept_noise(of_columns: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Return the noise of a row for its three columns, None where nothing was trained twice."""
+    return np.stack(of_columns) if np.any(of_columns) else None
 
 
 def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
@@ -527,9 +565,11 @@ def _over_strata(strata: Sequence[_Stratum], statistic: Statistic) -> _Estimate:
     variances = of_queries.var(axis=1)
     freedom = _degrees_of_freedom(variances, n_units - 1)
     widened = stretched(of_queries.mean(axis=0), value, freedom)
+    noise = of_training.mean(axis=0)
     return _Estimate(
         value,
-        draws=widened + of_training.mean(axis=0),
+        draws=widened + noise,
+        noise=noise,
         bias=plain.mean() - value,
     )
 

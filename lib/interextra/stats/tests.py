@@ -138,6 +138,24 @@ def outside(draws: np.ndarray, margin: float) -> float:
     return float(share)
 
 
+def standard_error(draws: np.ndarray) -> np.ndarray:
+    """Return the standard error that draws tell: half of the width of their central 68.3 %.
+
+    That is the standard deviation of normal draws. The deviation of draws with the noise of two
+    trainings has no bound, as that of Student's t with one degree of freedom has none.
+
+    Parameters
+    ----------
+    draws : float[rows, n_boot].
+
+    Returns
+    -------
+    float[rows]
+    """
+    low, high = np.quantile(draws, stats.norm.cdf([-1, 1]), axis=1)
+    return (high - low) / 2
+
+
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
     """Return the smallest effect told from none with 80 % power.
 

@@ -34,7 +34,7 @@ from interextra.models.search.indexes import (
 from interextra.models.search.sharded import Hits
 from interextra.models.search.sizes import build_seconds, peak_bytes
 from interextra.models.search.topk import exact_search
-from interextra.models.search.vectors import GivenFile
+from interextra.models.search.vectors import GivenFile, write_vectors
 from interextra.store import Cell, InputError, Store, offenders, write_json
 from interextra.store.files import read_json
 
@@ -207,13 +207,8 @@ class Encoded(OfModel):
         if n_devices > 1:
             sharded.encode(store[self.model] / "weights", self.source, path, n_devices)
             return
-        for start, texts in passages.batches(model.block_size):
-            block = model.encode_passages(texts)
-            if start == 0:  # the first block tells the dimension
-                shape = (len(passages), block.shape[1])
-                vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-            vectors[start : start + len(block)] = block
-        vectors.flush()
+        texts_of_blocks = (texts for _, texts in passages.batches(model.block_size))
+        write_vectors(path, len(passages), map(model.encode_passages, texts_of_blocks))
 
     def read(self, store: Store) -> np.ndarray:
         """Return the vectors, on disk until they are used."""

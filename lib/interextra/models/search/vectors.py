@@ -1,11 +1,11 @@
-"""Vectors of queries as cells.
+"""Vectors of queries as cells, and of the passages of a collection.
 
-They are made by an encoder without training of ours, by a trained model, or come from a user's
-files.
+They are made by an encoder without training of ours; those of queries also by a trained model, or
+they come from a user's files.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +14,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from interextra.data.queries import Queries
+from interextra.data.queries import Queries, Source
 from interextra.models.base import initialisation_digest, is_named, refuse_unfetched
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, OfModel, refuse_changed
 from interextra.models.prices import (
     FLOAT32_MEGABYTES,
+    PASSAGE_TOKENS,
     QUERY_MEGABYTES,
     QUERY_TOKENS,
     Size,
@@ -27,6 +28,8 @@ from interextra.models.prices import (
 )
 from interextra.store import Cell, InputError, Store, offenders, sha256
 
+ENCODED_BLOCK = 4096  # passages whose texts are in memory at once
+FITTED_PASSAGES = 100_000
 # What numpy, Arrow and pandas raise of a file that holds no vectors
 UNREADABLE = (
     OSError,
@@ -124,8 +127,8 @@ class Encodings(QueryVectors):
         return sum(queries.size() for queries in self._sets())
 
 
-class Vectors(Encodings):
-    """Vectors of queries by an encoder without training of ours, see `encoders`."""
+class ByEncoder(Cell):
+    """What is encoded without training of ours, see `encoders`."""
 
     encoder: str  # lsa, minilm, cls:INITIALISATION
     start: str = ""  # of a folder: what it holds, by content, set where this is planned
@@ -165,9 +168,68 @@ class Vectors(Encodings):
         kind, _ = encoder_of(self.encoder)
         return (*super().modules(), f"{kind.__module__}:{kind.__name__}")
 
+
+class Vectors(ByEncoder, Encodings):
+    """Vectors of queries by an encoder without training of ours."""
+
     def title(self) -> str:
         """Return what a reader calls it."""
         return f"vectors · {self.train.source.spec} · {self.encoder}"
+
+
+class PassageVectors(ByEncoder):
+    """Vectors of a collection's passages by an encoder without training of ours.
+
+    `passages.npy` holds float32[n, d]. A passage is encoded as a query is: `minilm` reads its first
+    256 tokens, `cls` its first 64. `lsa` is fitted on the first FITTED_PASSAGES.
+    """
+
+    travels: ClassVar[tuple[str, ...]] = ()
+    source: Source
+
+    def build(self, folder: Path, store: Store) -> None:
+        """Encode the passages block by block into the file."""
+        passages = self.source.open().passages
+        some_texts = passages.texts(slice(FITTED_PASSAGES))
+        encode = self.open(some_texts, store).encode_queries
+        blocks = map(encode, (texts for _, texts in passages.batches(ENCODED_BLOCK)))
+        write_vectors(folder / "passages.npy", len(passages), blocks)
+
+    def read(self, store: Store) -> np.ndarray:
+        """Return the vectors, float32[n_passages, d], on disk until they are used."""
+        return np.load(store[self] / "passages.npy", mmap_mode="r")
+
+    def title(self) -> str:
+        """Return what a reader calls it."""
+        return f"vectors · passages of {self.source.spec} · {self.encoder}"
+
+    def device(self) -> str:
+        """Return what computes it: `cpu` or `gpu`."""
+        return self.size().device
+
+    def seconds(self) -> float:
+        """Return the estimated seconds on its device."""
+        return self.source.n_passages() * PASSAGE_TOKENS / self.size().encode_tokens
+
+    def memory(self) -> float:
+        """Return the estimated megabytes of memory at the peak."""
+        return super().memory() + self.size().searching_megabytes() + self.source.memory()
+
+    def megabytes(self) -> float:
+        """Return the estimated size on disk."""
+        return self.source.n_passages() * self.size().dimension * FLOAT32_MEGABYTES
+
+
+def write_vectors(path: Path, n_rows: int, blocks: Iterable[np.ndarray]) -> None:
+    """Write vectors float32[n_rows, d], which come in blocks of rows, to a .npy."""
+    start = 0
+    for block in blocks:
+        if start == 0:  # the first block tells the dimension
+            shape = (n_rows, block.shape[1])
+            vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+        vectors[start : start + len(block)] = block
+        start += len(block)
+    vectors.flush()
 
 
 class TrainedVectors(OfModel, Encodings):

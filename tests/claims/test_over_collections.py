@@ -1,0 +1,108 @@
+"""The rule by which claims are judged over collections."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from interextra.claims.over_collections import judged, of_each
+
+NAMES = ["a", "b", "c", "d"]
+LOSS, EQUAL = "real-kind-dense", "real-exposure-control: as many as the kind has"
+
+
+def table(claim=LOSS, estimate=-0.1, queries=0.02, trainings=0.0, n_trainings=1, lead_low=0.1):
+    row = {"claim": claim, "estimate": estimate, "error_queries": queries, "n_queries": 100}
+    row |= {"error_trainings": trainings, "n_trainings": n_trainings}
+    return pd.DataFrame([row | {"lead": lead_low + 0.1, "lead_low": lead_low}])
+
+
+def over(*tables, deciding=NAMES):
+    return judged(of_each(dict(zip(NAMES, tables, strict=False))), deciding)
+
+
+def test_the_mean_has_the_errors_of_all_collections():
+    errors = [0.01, 0.02, 0.03, 0.04]
+    found = over(*[table(estimate=-error * 10, queries=error) for error in errors]).iloc[0]
+    error = np.sqrt(np.square(errors).sum()) / 4
+    assert found["estimate"] == pytest.approx(-0.25)
+    assert found["error"] == pytest.approx(error)
+    assert found["high"] == pytest.approx(-0.25 + 1.959964 * error)
+    assert found["p_value"] == pytest.approx(2 * stats.norm.sf(0.25 / error))
+    assert found["verdict"] == "holds" and found["k"] == found["n"] == 4
+
+
+def test_a_collection_trained_on_once_borrows_the_variance_of_a_single_training():
+    twice = [table(trainings=0.03, n_trainings=2), table(trainings=0.01, n_trainings=2)]
+    each = of_each({"a": twice[0], "b": twice[1], "c": table(), "d": table()})
+    of_one = np.mean([2 * 0.03**2, 2 * 0.01**2])
+    assert each["borrowed"].tolist() == [False, False, True, True]
+    assert each["error"].iloc[2] == pytest.approx(np.sqrt(0.02**2 + of_one))
+    assert each["error"].iloc[0] == pytest.approx(np.hypot(0.02, 0.03))
+
+
+def test_of_untrained_systems_nothing_is_borrowed():
+    each = of_each({name: table() for name in NAMES})
+    assert not each["borrowed"].any() and (each["error"] == 0.02).all()
+
+
+@pytest.mark.parametrize(
+    "estimates, verdict",
+    [
+        ([-0.1, -0.1, -0.1, -0.1], "holds"),
+        ([-0.3, -0.3, -0.3, 0.1], "depends on the collection"),
+        ([0.1, 0.1, 0.1, 0.1], "contradicted"),
+        ([-0.01, 0.01, -0.01, 0.01], "open"),
+    ],
+)
+def test_the_rule_of_a_direction(estimates, verdict):
+    found = over(*[table(estimate=estimate) for estimate in estimates]).iloc[0]
+    assert found["verdict"] == verdict
+    assert found["k"] == sum(estimate < -0.04 for estimate in estimates)
+
+
+@pytest.mark.parametrize(
+    "estimates, verdict",
+    [
+        ([0.001, -0.001, 0.002, 0.0], "holds"),
+        ([0.05, -0.05, 0.0, 0.0], "depends on the collection"),
+        ([0.05, 0.05, 0.04, 0.06], "contradicted"),
+        ([0.012, 0.014, 0.013, 0.015], "open"),
+    ],
+)
+def test_the_rule_of_equality(estimates, verdict):
+    """Its margin is 1.5 points."""
+    tables = [table(EQUAL, estimate, queries=0.005) for estimate in estimates]
+    assert over(*tables)["verdict"].item() == verdict
+
+
+def test_claims_of_a_notebook_are_a_family():
+    tables = [
+        pd.concat([table(), table("real-kind-below-bm25: on a left-out kind", -0.021, 0.02)])
+        for _ in NAMES
+    ]
+    found = over(*tables)
+    alone = over(*[part.iloc[1:] for part in tables])
+    assert alone["verdict"].item() == "holds" and alone["p_value"].item() < 0.05
+    assert found["p_holm"].iloc[0] == pytest.approx(2 * found["p_value"].iloc[0])
+    assert found["resolution"].iloc[0] > over(*[table() for _ in NAMES])["resolution"].item()
+
+
+def test_the_gate_names_the_collections_where_a_system_is_ahead_of_bm25():
+    leads = [0.1, -0.1, np.nan, 0.2]
+    found = over(*[table(lead_low=lead) for lead in leads])
+    assert found["gate"].item() == "a, d" and found["verdict"].item() == "holds"
+    closed = over(*[table(lead_low=-0.1) for _ in NAMES])
+    assert closed["gate"].item() == "none"
+    without = over(*[table(EQUAL, 0.0, 0.001, lead_low=-0.1) for _ in NAMES])
+    assert without["gate"].item() == ""
+
+
+def test_a_collection_that_was_seen_decides_nothing():
+    tables = [table(estimate=-0.1)] * 3 + [table(estimate=5.0)]
+    found = over(*tables, deciding=NAMES[:3])
+    assert found["estimate"].item() == pytest.approx(-0.1) and found["n"].item() == 3
+
+
+def test_a_claim_that_a_collection_does_not_answer_is_left_out():
+    assert over(table(), table(), table(), table(EQUAL)).empty
