@@ -117,7 +117,7 @@ def test_learning_curves_differ_in_their_queries_alone():
 
 ASKED = ["BM25", gain.BASE, gain.RANDOM, gain.OUT]
 SMALL = {"collection": "mini:n_train=700,n_graded=0", "shift": "wh-words", "n_test": 5}
-SMALL |= {"train_size": 60, "test_splits": ["test"], "seeds": [1, 2]}
+SMALL |= {"train_size": 60, "test_splits": ["test"], "seeds": [1, 2], "curve_sizes": [20, 40]}
 
 
 def test_only_the_conditions_that_are_asked_for_are_planned():
