@@ -24,6 +24,7 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.model import trained_behind
 from interextra.models.recipe import Recipe, changed
+from interextra.models.search.run import Run
 from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
@@ -529,8 +530,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     parts = []
     for labels in dense.to_dict("records"):
         cell = labels.pop("run")
-        run = pd.concat([cell.read(store, queries).frame() for queries in plan.tested])
-        run = run[run["query_id"].isin(cluster.index)]
+        run = _ranking_of(cell, plan.tested, cluster.index, store)
         of_kind = plan.kind[labels["left_out"]].read(store)
         part = _with_fitted_offset(run, of_kind, qrels, unit, seed)
         parts.append(part.assign(**labels, trained=trained_behind(cell)))
@@ -538,6 +538,14 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     table["unit"] = table["query_id"].map(unit)
     table["stratum"] = table["query_id"].map(cluster)
     return table
+
+
+def _ranking_of(
+    cell: Run, tested: Iterable[AnyQueries], query_ids: pd.Index, store: Store
+) -> pd.DataFrame:
+    """Return the rows of a run that are of some queries of its sets."""
+    found = pd.concat([cell.read(store, queries).frame() for queries in tested])
+    return found[found["query_id"].isin(query_ids)]
 
 
 def _with_fitted_offset(
