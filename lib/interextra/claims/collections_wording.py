@@ -130,5 +130,3 @@ def forest_rows(
     means = table.assign(collection=MEAN, excluded=False)
     columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
     return pd.concat([of_each[columns], means[columns]], ignore_index=True)
-
-
