@@ -109,7 +109,7 @@ def _cell(row: Mapping[str, Any] | pd.Series, claim: Claim) -> str:
 def forest_rows(
     each: pd.DataFrame, table: pd.DataFrame, deciding: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return the rows of a forest: each claim in each collection, and the mean of those that decide.
+    """Return the rows of a forest: each claim in each collection, and their mean.
 
     Parameters
     ----------
