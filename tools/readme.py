@@ -24,7 +24,8 @@ import yaml
 from matplotlib.figure import Figure
 
 from interextra import cli, figures
-from interextra.claims.claim import Claim, stated
+from interextra.claims import collections_wording
+from interextra.claims.claim import REAL, Claim, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
@@ -115,6 +116,7 @@ def results(reference: Path) -> dict[str, str]:
         "readings": _readings(reference),
         "exposure": _exposure(reference, committed),
         "mismatch": _mismatch(reference),
+        "collections": _collections(reference),
         "claims": _claims(reference),
     }
 
@@ -343,6 +345,23 @@ def _primary(committed: Answers) -> str:
     return "\n".join(lines)
 
 
+def _collections(reference: Path) -> str:
+    """Return the claims over real collections, a table a notebook."""
+    sections = []
+    for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
+        each = pd.read_csv(path.with_name("collections.csv"))
+        table = collections_wording.page(each, pd.read_csv(path))
+        sections.append(_section(path.parts[-3], table))
+    return "\n\n".join(sections) or "No run of the profile real is committed."
+
+
+def _section(heading: str, table: pd.DataFrame) -> str:
+    """Return a table in Markdown under a heading."""
+    rule = ["---"] * len(table.columns)
+    rows = [table.columns, rule, *table.itertuples(index=False)]
+    return "\n".join([f"### {heading}", "", *map(_line, rows)])
+
+
 def _claims(reference: Path) -> str:
     """Return every claim of every notebook on every data set: interval, counts and verdict."""
     sections = []
@@ -353,10 +372,7 @@ def _claims(reference: Path) -> str:
         if table.empty:
             continue
         evaluated.update(table["claim"])
-        rule = ["---"] * len(table.columns)
-        rows = [table.columns, rule, *table.itertuples(index=False)]
-        section = [f"### {notebook}", "", *map(_line, rows)]
-        sections.append("\n".join(section))
+        sections.append(_section(notebook, table))
     others = [claim for claim in stated().values() if claim.sentence not in evaluated]
     if others:
         heading = "### Claims that no committed run evaluates"

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from interextra.claims import collections_wording
 from interextra.claims.over_collections import judged, of_each
 
 NAMES = ["a", "b", "c", "d"]
@@ -106,3 +107,48 @@ def test_a_collection_that_was_seen_decides_nothing():
 
 def test_a_claim_that_a_collection_does_not_answer_is_left_out():
     assert over(table(), table(), table(), table(EQUAL)).empty
+
+
+def test_a_decision_says_on_how_many_and_what_the_gate_says():
+    found = over(*[table(lead_low=lead) for lead in (0.1, -0.1, -0.1, 0.2)])
+    [text] = collections_wording.decisions(found).values()
+    assert text == (
+        "open by the gate: ahead of BM25 in domain on 2 of 4 (a, d); without it holds on 4 of 4"
+    )
+    [text] = collections_wording.decisions(over(*[table() for _ in NAMES])).values()
+    assert text == "holds on 4 of 4"
+
+
+def test_a_claim_holds_where_all_its_parts_do():
+    parts = ["real-exposure-control: as many as the kind has"]
+    parts.append("real-exposure-control: as many as the test answers are")
+
+    def both(first, second):
+        rows = [
+            table(part, value, 0.003) for part, value in zip(parts, (first, second), strict=True)
+        ]
+        return over(*[pd.concat(rows)] * 4)
+
+    [text] = collections_wording.decisions(both(0.0, 0.001)).values()
+    assert text == "holds on 4 of 4"
+    [text] = collections_wording.decisions(both(0.0, 0.03)).values()
+    assert text == "contradicted"
+    [text] = collections_wording.decisions(both(0.0, 0.0145)).values()
+    assert text.startswith("open: an effect of the margin needs ")
+
+
+def test_the_page_has_a_column_a_collection_and_the_mean():
+    each = of_each({name: table() for name in NAMES})
+    shown = collections_wording.page(each, judged(each, NAMES[:3]))
+    assert list(shown) == ["claim", *NAMES, "mean", "finds", "conclusion"]
+    assert shown["a"].item() == "-10.0 % [-13.9, -6.1]"
+    assert shown["conclusion"].item() == "holds on 3 of 3"
+
+
+def test_the_forest_marks_what_the_gate_excludes_and_what_was_seen():
+    each = of_each(
+        {name: table(lead_low=lead) for name, lead in zip(NAMES, (1, -1, 1, 1), strict=True)}
+    )
+    rows = collections_wording.forest_rows(each, judged(each, NAMES[:3]), NAMES[:3])
+    assert rows["collection"].tolist() == ["a", "b", "c", "d (seen)", "mean"]
+    assert rows["excluded"].tolist() == [False, True, False, False, False]
