@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from interextra.claims.claim import FILE, REAL
-from interextra.site import collections
+from interextra.claims.over_collections import judged, of_each
+from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
 from interextra.site.notebook import Notebook
 from interextra.store.errors import InputError
@@ -106,7 +107,21 @@ def test_tables_of_all_collections_are_one_and_claims_are_judged():
     found = cell.over_places(tables)
     assert found["resttest.csv"]["collection"].tolist() == ["a", "b"]
     assert found["collections.csv"]["collection"].tolist() == ["a", "b"]
+    assert "claims.csv" not in found
     assert found["over_collections.csv"]["n"].item() == 1
+
+
+def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
+    claim = {"claim": "real-resttest-dense", "estimate": -0.2, "error_queries": 0.01}
+    claim |= {"error_trainings": 0.0, "n_trainings": 1, "lead": 0.1, "lead_low": 0.05}
+    each = of_each({"a": pd.DataFrame([claim | {"n_queries": 100}])})
+    tables = tmp_path / "real" / "03_resttest" / "tables"
+    tables.mkdir(parents=True)
+    each.to_csv(tables / "collections.csv", index=False)
+    judged(each, ["a"]).to_csv(tables / "over_collections.csv", index=False)
+    page = book._first_page(tmp_path / "real", [], "")
+    assert "| Dense retrieval loses on an excluded bucket | -20.0 % [-22.0, -18.0] |" in page
+    assert "| holds on 1 of 1 |" in page
 
 
 def test_no_claim_over_collections_changed_after_its_first_table(root):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from interextra.claims import collections_wording
 from interextra.claims.wording import NAMED, page, sentences
 from interextra.site.answers import answer_of
 from interextra.site.conclusions import by_data
@@ -92,9 +93,10 @@ def _first_page(folder: Path, executed: Sequence[Path], note: str) -> str:
     if over_worlds:
         parts.append(_map(over_worlds, "tables"))
         columns.insert(2, NAMED["worlds"])
-    else:
+    elif executed:
         entries = [_entry_of(path) for path in executed]
         parts.append(_map(entries, "minutes on one core"))
+    parts += _over_collections(folder)
     claims = _claims(folder, columns)
     if claims:
         parts += ["## Claims", ABOUT_CLAIMS, _table([*columns, "notebook"], claims)]
@@ -149,6 +151,19 @@ def _over_worlds(folder: Path) -> list[Entry]:
         tables = ", ".join(links)
         entries.append(Entry(name[:2], question, answer, tables))
     return entries
+
+
+def _over_collections(folder: Path) -> list[str]:
+    """Return a heading and a table of claims for each notebook that ran on several collections."""
+    parts = []
+    for path in sorted(folder.glob("[0-9][0-9]_*/tables/over_collections.csv")):
+        name = path.parts[-3]
+        each = pd.read_csv(path.with_name("collections.csv"))
+        shown = collections_wording.page(each, pd.read_csv(path))
+        rows = [list(map(_cell, row)) for row in shown.itertuples(index=False)]
+        question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
+        parts += [f"## {name[:2]} · {question}", _table(list(shown), rows)]
+    return parts
 
 
 def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:

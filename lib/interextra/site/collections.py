@@ -72,8 +72,9 @@ class OverCollections(OverPlaces):
         """Return the tables over the collections by their files."""
         over_all = {}
         for name, table_of_collection in tables.items():
-            labelled = pd.concat(table_of_collection, names=["collection"])
-            over_all[name] = labelled.reset_index("collection")
+            if name not in ("claims.csv", "gate.csv"):
+                labelled = pd.concat(table_of_collection, names=["collection"])
+                over_all[name] = labelled.reset_index("collection")
         claims = tables.get("claims.csv")
         if claims:
             each = of_each(claims)
