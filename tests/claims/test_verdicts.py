@@ -88,8 +88,10 @@ def state(monkeypatch):
 
     def put(*claims):
         stated_here = {one.name: one for one in claims}
-        for module in ("claim", "judgement", "wording"):
+        for module in ("claim", "judgement"):
             monkeypatch.setattr(f"interextra.claims.{module}.stated", lambda: stated_here)
+        for module in ("judgement", "wording"):
+            monkeypatch.setattr(f"interextra.claims.{module}.every_claim", lambda: stated_here)
         return list(claims)
 
     return put

@@ -102,7 +102,8 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     @property
     def constant(self) -> float:
         """The sum of those terms that are numbers."""
-        return sum(sign * term for sign, term in self.terms() if isinstance(term, float))
+        terms = self.terms()
+        return sum(sign * term for sign, term in terms if isinstance(term, float))
 
     @property
     def is_gated(self) -> bool:
@@ -180,9 +181,9 @@ def of_collections() -> dict[str, Claim]:
     for name, entry in sections[REAL]["claims"].items():
         whole = {key: entry[key] for key in ("notebook", "sentence", "asks", "margin", "gate")}
         for part in entry["parts"]:
-            fields = {**whole, "paper": REAL, "known": (), **part}
-            claim = _checked(fields | {"name": name_of_part(name, part.get("part", ""))})
-            claims[claim.name] = claim
+            full_name = name_of_part(name, part.get("part", ""))
+            fields = {"name": full_name, "paper": REAL, "known": (), **whole, **part}
+            claims[full_name] = _checked(fields)
     return claims
 
 
@@ -207,8 +208,15 @@ def _checked(fields: dict[str, Any]) -> Claim:
     try:
         return Claim(**fields)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()]
-        raise InputError(f"{FILE.name}, claim {fields['name']!r}: {'; '.join(problems)}") from None
+        problems = "; ".join(map(_problem, error.errors()))
+        name = fields["name"]
+        raise InputError(f"{FILE.name}, claim {name!r}: {problems}") from None
+
+
+def _problem(error: Any) -> str:
+    """Return which field of an entry is wrong, and how."""
+    field = ".".join(map(str, error["loc"]))
+    return f"{field}: {error['msg']}"
 
 
 def of_notebook(notebook: str, profile: str = "") -> list[Claim]:
@@ -305,11 +313,11 @@ def standard_errors(claims: Sequence[Claim], tables: Sequence[Effects]) -> pd.Da
         terms = _terms(claim, tables)
         if terms is None:
             continue
-        drawn = [term.sign * term.mean_and_draws[1:] for term in terms]
-        noise = np.sum([term.sign * term.noise for term in terms], axis=0)
-        of_queries = np.sum(drawn, axis=0) - noise
-        of_queries, of_trainings = standard_error(np.stack([of_queries, noise]))
-        rows.append((claim.name, of_queries, of_trainings))
+        signs = np.array([term.sign for term in terms])
+        draws = signs @ np.stack([term.mean_and_draws[1:] for term in terms])
+        noise = signs @ np.stack([term.noise for term in terms])
+        errors = standard_error(np.stack([draws - noise, noise]))
+        rows.append((claim.name, *errors))
     return pd.DataFrame(rows, columns=["claim", "error_queries", "error_trainings"])
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from interextra.claims.claim import Claim, of_collections
+from interextra.claims.over_collections import CLOSED, CONTRADICTED, DEPENDS, HOLDS, NO_GATE, OPEN
 from interextra.stats.formatting import spelled
 
 MEAN = "mean"  # the row of what the deciding collections say together
-CONTRADICTED = "contradicted"
-DEPENDS = "depends on the collection"
-OPEN = "open"
 NONE = "–"
+
+Row = Mapping[str, Any]
 
 
 def decisions(table: pd.DataFrame) -> dict[str, str]:
@@ -23,21 +23,26 @@ def decisions(table: pd.DataFrame) -> dict[str, str]:
     ----------
     table : of `over_collections.judged`.
     """
-    whole = table["claim"].str.partition(":")[0]
-    return {name: _decision(parts) for name, parts in table.groupby(whole, sort=False)}
+    names = table["claim"].map(_whole)
+    by_claim = table.groupby(names, sort=False)
+    return {name: _decision(parts.to_dict("records")) for name, parts in by_claim}
 
 
-def _decision(parts: pd.DataFrame) -> str:
+def _whole(name: str) -> str:
+    """Return the name of the claim that a row is a part of."""
+    return name.partition(":")[0]
+
+
+def _decision(parts: Sequence[Row]) -> str:
     """Return what is said of a claim: by the rule with its gate, and where that is closed without.
 
     A claim with several parts holds where all of them do.
     """
     text = _without_gate(parts)
-    gate = parts["gate"].fillna("").iloc[0]
-    n = parts["n"].iloc[0]
-    if not gate:
+    gate, n = parts[0]["gate"], parts[0]["n"]
+    if gate == NO_GATE or pd.isna(gate):  # missing in a file
         return text
-    n_open = 0 if gate == "none" else len(gate.split(", "))
+    n_open = 0 if gate == CLOSED else len(gate.split(", "))
     if n_open == n:
         return text
     ahead = f"ahead of BM25 in domain on {n_open} of {n}"
@@ -46,23 +51,24 @@ def _decision(parts: pd.DataFrame) -> str:
     return f"{OPEN} by the gate: {ahead}; without it {text}"
 
 
-def _without_gate(parts: pd.DataFrame) -> str:
+def _without_gate(parts: Sequence[Row]) -> str:
     """Return what the rule says of a claim without a look at the gate."""
-    verdicts = set(parts["verdict"])
+    verdicts = {part["verdict"] for part in parts}
     for verdict in (CONTRADICTED, DEPENDS):
         if verdict in verdicts:
             return verdict
-    if verdicts == {"holds"}:
-        return f"holds on {parts['k'].min()} of {parts['n'].iloc[0]}"
-    undecided = parts[parts["verdict"] == OPEN]
-    times = max(map(_times_the_queries, undecided.to_dict("records")))
+    if verdicts == {HOLDS}:
+        k = min(part["k"] for part in parts)
+        return f"{HOLDS} on {k} of {parts[0]['n']}"
+    times = max(_times_the_data(part) for part in parts if part["verdict"] == OPEN)
     return f"{OPEN}: an effect of the margin needs {times:,.0f} times the queries and trainings"
 
 
-def _times_the_queries(row: Mapping[str, Any]) -> float:
+def _times_the_data(part: Row) -> float:
     """Return how many times the data would find an effect as large as the margin."""
-    margin = of_collections()[row["claim"]].margin
-    return max(1.0, np.ceil((row["resolution"] / margin) ** 2))
+    claim = of_collections()[part["claim"]]
+    times = (part["resolution"] / claim.margin) ** 2
+    return max(1.0, np.ceil(times))
 
 
 def page(each: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -79,20 +85,20 @@ def page(each: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         finds: the smallest effect that is found with 80 % power. conclusion: of the whole claim, in
         its first row.
     """
-    told = decisions(table)
-    names = list(dict.fromkeys(each["collection"]))
-    rows = []
+    left_to_tell = decisions(table)
+    names = each["collection"].unique()
+    lines = []
     for row in table.to_dict("records"):
         claim = of_collections()[row["claim"]]
-        of_claim = each[each["claim"] == row["claim"]].set_index("collection")
         line = {"claim": _sentence(claim)}
-        for name in names:
-            line[name] = _cell(of_claim.loc[name], claim) if name in of_claim.index else NONE
+        line |= dict.fromkeys(names, NONE)
+        for own in each[each["claim"] == claim.name].to_dict("records"):
+            line[own["collection"]] = _cell(own, claim)
         line[MEAN] = _cell(row, claim)
         line["finds"] = f"{100 * row['resolution']:.1f}"
-        line["conclusion"] = told.pop(row["claim"].partition(":")[0], "")
-        rows.append(line)
-    return pd.DataFrame(rows)
+        line["conclusion"] = left_to_tell.pop(_whole(claim.name), "")
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def _sentence(claim: Claim) -> str:
@@ -101,7 +107,7 @@ def _sentence(claim: Claim) -> str:
     return f"{sentence}: {claim.part}" if claim.part else sentence
 
 
-def _cell(row: Mapping[str, Any] | pd.Series, claim: Claim) -> str:
+def _cell(row: Row, claim: Claim) -> str:
     """Return an estimate with its interval."""
     return spelled(row["estimate"], row["low"], row["high"], claim.unit)
 
@@ -123,10 +129,11 @@ def forest_rows(
     """
     of_each = each[each["claim"].isin(table["claim"])].copy()
     gated = [name for name, claim in of_collections().items() if claim.is_gated]
-    of_each["excluded"] = of_each["claim"].isin(gated) & ~(of_each["lead_low"] > 0)
+    is_ahead = of_each["lead_low"] > 0
+    of_each["excluded"] = of_each["claim"].isin(gated) & ~is_ahead
     if deciding:
-        seen = ~of_each["collection"].isin(deciding)
-        of_each.loc[seen, "collection"] += " (seen)"
+        is_seen = ~of_each["collection"].isin(deciding)
+        of_each.loc[is_seen, "collection"] += " (seen)"
     means = table.assign(collection=MEAN, excluded=False)
     columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
     return pd.concat([of_each[columns], means[columns]], ignore_index=True)

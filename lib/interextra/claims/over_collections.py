@@ -19,7 +19,17 @@ from interextra.stats.tests import holm
 
 LEVEL = 0.05
 POWER = 0.8
-OWN = ["claim", "collection", "estimate", "low", "high", "error", "lead", "lead_low", "n_queries"]
+# verdicts
+HOLDS = "holds"
+CONTRADICTED = "contradicted"
+DEPENDS = "depends on the collection"
+OPEN = "open"
+NO_GATE = ""  # of a claim that asks for none
+CLOSED = "none"  # no collection where the systems are ahead of BM25
+# columns of `of_each`
+OWN = ["claim", "collection", "estimate", "low", "high", "error", "lead", "lead_low"]
+COUNTS = ["n_queries", "n_trainings"]
+ERRORS = ["error_queries", "error_trainings", "borrowed"]
 # columns of `judged`
 MEAN = ["claim", "estimate", "low", "high", "error", "resolution"]
 JUDGED = ["p_value", "p_holm", "verdict", "gate", "k", "n"]
@@ -31,7 +41,6 @@ RANDOM_EFFECTS = [
     "prediction_high",
     "tau",
 ]
-BORROWED = "borrowed"  # column of `of_each`: whether the noise of training is that of others
 
 
 class Shown(NamedTuple):
@@ -58,18 +67,29 @@ def of_each(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         Errors are standard errors.
     """
     parts = [table.assign(collection=name) for name, table in tables.items()]
-    every = pd.concat(parts, ignore_index=True)
-    is_measured = every["error_trainings"] > 0
-    of_one = every["n_trainings"] * every["error_trainings"] ** 2  # variance of a single training
-    mean_of_one = of_one.where(is_measured).groupby(every["claim"]).transform("mean")
-    borrowed = np.sqrt(mean_of_one / every["n_trainings"]).fillna(0.0)
-    every["error_trainings"] = every["error_trainings"].where(is_measured, borrowed)
-    every[BORROWED] = ~is_measured & (borrowed > 0)
+    every = _with_borrowed(pd.concat(parts, ignore_index=True))
     every["error"] = np.hypot(every["error_queries"], every["error_trainings"])
-    reach = stats.norm.ppf(1 - LEVEL / 2) * every["error"]
-    every["low"] = every["estimate"] - reach
-    every["high"] = every["estimate"] + reach
-    return every[[*OWN, "n_trainings", "error_queries", "error_trainings", BORROWED]]
+    every = _with_interval(every)
+    return every[[*OWN, *COUNTS, *ERRORS]]
+
+
+def _with_borrowed(every: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with error_trainings for those that were trained once, and `borrowed`."""
+    own = every["error_trainings"]
+    is_own = own > 0
+    of_single = every["n_trainings"] * own**2  # variance of a single training
+    by_claim = of_single.where(is_own).groupby(every["claim"])
+    variance = by_claim.transform("mean") / every["n_trainings"]
+    borrowed = np.sqrt(variance).fillna(0.0)
+    is_borrowed = ~is_own & (borrowed > 0)
+    return every.assign(error_trainings=own.where(is_own, borrowed), borrowed=is_borrowed)
+
+
+def _with_interval(table: pd.DataFrame) -> pd.DataFrame:
+    """Return estimates with the ends of their 95 % intervals."""
+    critical = stats.norm.ppf(1 - LEVEL / 2)
+    reach = critical * table["error"]
+    return table.assign(low=table["estimate"] - reach, high=table["estimate"] + reach)
 
 
 def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
@@ -89,49 +109,56 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
         80 % power. p_value: that the mean is on the claimed side (of equality: within the margin,
         by two one-sided tests); p_holm: after Holm's correction over the family. verdict: what the
         rule says without a look at the gate, see `_verdict`; gate: in which of the collections the
-        systems are ahead of BM25 in domain, "" for a claim that asks for no gate. k of n: the
-        collections whose own interval lies on the claimed side.
+        systems are ahead of BM25 in domain, see `_gate`. k of n: the collections whose own interval
+        lies on the claimed side.
     """
-    of_these = each[each["collection"].isin(deciding)]
-    n_collections = of_these.groupby("claim", sort=False)["collection"].transform("nunique")
-    complete = of_these[n_collections == len(deciding)]
-    by_claim = complete.groupby("claim", sort=False)
-    rows = [_row(of_collections()[name], part) for name, part in by_claim]
+    of_deciding = each[each["collection"].isin(deciding)]
+    n_answering = of_deciding.groupby("claim")["collection"].transform("nunique")
+    complete = of_deciding[n_answering == len(deciding)]
+    rows = []
+    for name, of_claim in complete.groupby("claim", sort=False):
+        claim = of_collections()[name]
+        rows.append(_mean(claim, of_claim) | _of_collections(claim, of_claim))
     table = pd.DataFrame(rows)
     if table.empty:
         return table
     table["p_holm"] = holm(table["p_value"])
-    family = len(table)
-    reach = stats.norm.ppf(1 - LEVEL / 2 / family) + stats.norm.ppf(POWER)
-    table["resolution"] = reach * table["error"]
-    table["verdict"] = list(map(_verdict, table.to_dict("records")))
+    table["resolution"] = _z_of_resolution(len(table)) * table["error"]
+    table["verdict"] = [_verdict(row) for row in table.to_dict("records")]
     return table[[*MEAN, *JUDGED, *RANDOM_EFFECTS, "n_queries"]]
 
 
-def _row(claim: Claim, each: pd.DataFrame) -> dict[str, Any]:
-    """Return the row of a claim in `judged` but for what its family decides."""
-    n = len(each)
+def _z_of_resolution(n_tests: int) -> float:
+    """Return how many standard errors a two-sided test of a family finds with POWER."""
+    critical = stats.norm.ppf(1 - LEVEL / 2 / n_tests)
+    return float(critical + stats.norm.ppf(POWER))
+
+
+def _mean(claim: Claim, each: pd.DataFrame) -> dict[str, Any]:
+    """Return what the mean of the collections says of a claim."""
+    errors = each["error"].to_numpy()
     mean = each["estimate"].mean()
-    error = np.sqrt((each["error"] ** 2).sum()) / n
-    reach = stats.norm.ppf(1 - LEVEL / 2) * error
-    intervals = zip(each["low"], each["high"], strict=True)
-    shown = [_shown(claim, low, high) for low, high in intervals]
-    spread = random_effects(each["estimate"].to_numpy(), each["error"].to_numpy() ** 2)
-    return {
-        "claim": claim.name,
-        "estimate": mean,
-        "low": mean - reach,
-        "high": mean + reach,
-        "error": error,
-        "p_value": _p_value(claim, mean, error),
-        "is_other": _shown(claim, mean - reach, mean + reach).is_other,
-        "any_other": any(one.is_other for one in shown),
-        "gate": _gate(claim, each),
-        "k": sum(one.is_claimed for one in shown),
-        "n": n,
-        **dict(zip(RANDOM_EFFECTS, spread, strict=True)),
-        "n_queries": each["n_queries"].sum(),
-    }
+    error = np.linalg.norm(errors) / len(errors)
+    [row] = _with_interval(pd.DataFrame({"estimate": [mean], "error": [error]})).to_dict("records")
+    shown = _shown(claim, row["low"], row["high"])
+    row |= {"claim": claim.name, "is_other": shown.is_other}
+    return row | {"p_value": _p_value(claim, mean, error)}
+
+
+def _of_collections(claim: Claim, each: pd.DataFrame) -> dict[str, Any]:
+    """Return what the collections say of a claim one by one, and as a sample of others."""
+    intervals = each[["low", "high"]].itertuples(index=False)
+    shown = [_shown(claim, *interval) for interval in intervals]
+    estimates = each["estimate"].to_numpy()
+    variances = each["error"].to_numpy() ** 2
+    of_others = random_effects(estimates, variances)
+    row: dict[str, Any] = dict(zip(RANDOM_EFFECTS, of_others, strict=True))
+    row["any_other"] = any(one.is_other for one in shown)
+    row["k"] = sum(one.is_claimed for one in shown)
+    row["n"] = len(each)
+    row["n_queries"] = each["n_queries"].sum()
+    row["gate"] = _gate(claim, each)
+    return row
 
 
 def _shown(claim: Claim, low: float, high: float) -> Shown:
@@ -141,7 +168,9 @@ def _shown(claim: Claim, low: float, high: float) -> Shown:
         is_outside = high < -claim.margin or low > claim.margin
         return Shown(is_inside, is_outside)
     is_below, is_above = high < 0, low > 0
-    return Shown(is_above, is_below) if claim.asks == "above" else Shown(is_below, is_above)
+    if claim.asks == "above":
+        return Shown(is_above, is_below)
+    return Shown(is_below, is_above)
 
 
 def _p_value(claim: Claim, mean: float, error: float) -> float:
@@ -149,30 +178,31 @@ def _p_value(claim: Claim, mean: float, error: float) -> float:
     if error == 0:
         return np.nan
     if claim.asks == "equal":
-        return float(stats.norm.sf((claim.margin - abs(mean)) / error))
-    is_on_side = mean > 0 if claim.asks == "above" else mean < 0
-    two_sided = 2 * stats.norm.sf(abs(mean) / error)
-    return float(two_sided if is_on_side else 1.0)
+        to_margin = claim.margin - abs(mean)
+        return float(stats.norm.sf(to_margin / error))
+    is_claimed = mean > 0 if claim.asks == "above" else mean < 0
+    if not is_claimed:
+        return 1.0
+    return float(2 * stats.norm.sf(abs(mean) / error))
 
 
 def _gate(claim: Claim, each: pd.DataFrame) -> str:
-    """Return the collections whose systems beat BM25 in domain, "none" for none of them."""
+    """Return the collections whose systems beat BM25 in domain, CLOSED for none, or NO_GATE."""
     if not claim.is_gated:
-        return ""
+        return NO_GATE
     is_open = each["lead_low"] > 0
-    return ", ".join(each.loc[is_open, "collection"]) or "none"
+    names = each.loc[is_open, "collection"]
+    return ", ".join(names) or CLOSED
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
     """Return what the rule says, the gate apart.
 
-    holds: Holm's p-value is below 5 %, and no collection is shown to be on the other side. depends
-    on the collection: one is. contradicted: the mean is shown to be on the other side. Else open.
+    HOLDS: Holm's p-value is below 5 %, and no collection is shown to be on the other side. DEPENDS:
+    one is. CONTRADICTED: the mean is shown to be on the other side. Else OPEN.
     """
     if row["is_other"]:
-        return "contradicted"
+        return CONTRADICTED
     if row["any_other"]:
-        return "depends on the collection"
-    if row["p_holm"] < LEVEL:
-        return "holds"
-    return "open"
+        return DEPENDS
+    return HOLDS if row["p_holm"] < LEVEL else OPEN
