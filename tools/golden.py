@@ -62,6 +62,7 @@ from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics
+from interextra.splits.years import NewPassages, UpToYear
 from interextra.store import Cell, Store, write_text
 from interextra.store.folders import NOTES
 from interextra.store.schedule import build_all
@@ -118,6 +119,7 @@ def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
         "topics, other switches": topics.model_copy(update=other_switches),
         "candidates": Candidates(vectors=lsa, k=3),
         "nested": Nested(of=ReSTrain(vectors=lsa, sizes=sizes), sizes=(3, n_train // 6), seed=1),
+        **_years(train),
         **_shifts(train, topics),
         **_kinds_of_passages(train, test),
     }
@@ -129,6 +131,17 @@ def _given_vectors(train: Queries, path: Path) -> GivenVectors:
     vectors = np.random.default_rng(1).normal(size=shape)
     np.save(path, vectors.astype(np.float32))
     return GivenVectors.of([path], train)
+
+
+def _years(train: Queries) -> Samples:
+    """Return samples of sets up to a year, and of new passages; the numbers of queries stand in."""
+    numbers = sorted(map(int, train.ids()))
+    year = numbers[len(numbers) // 2]
+    size = train.size() // 4
+    return {
+        "up to a year": UpToYear(pool=train, column="query_id", years=(year,), size=size, seed=1),
+        "new passages": NewPassages(pool=train, column="query_id", year=year),
+    }
 
 
 def _shifts(train: Queries, topics: Topics) -> Samples:

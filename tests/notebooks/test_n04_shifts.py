@@ -18,6 +18,7 @@ from interextra.papers import published
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
 from interextra.splits.shift import OUTSIDE, in_a_cluster, in_domain
+from interextra.splits.years import ANY_YEAR
 from interextra.stats.effects import effects
 from interextra.stats.formatting import with_interval
 from interextra.store.errors import InputError
@@ -343,3 +344,43 @@ def test_a_shift_of_ones_own_has_nothing_published_beside_it():
     assert (beside["verdict"] == "").all() and beside["published"].isna().all()
     assert with_interval(beside)["published"].tolist() == ["–"] * len(OUT)
     assert with_interval(beside[beside["verdict"] != ""]).empty
+
+
+def of_years(up_to, negatives="all", model=DENSE):
+    """Values of two queries of 2018, two of 2019 and two of 2023."""
+    rows = [("a", 2018), ("b", 2018), ("c", 2019), ("d", 2019), ("e", 2023), ("f", 2023), ("g", "")]
+    frame = pd.DataFrame(rows, columns=["query_id", "stratum"])
+    value = 1.0 if up_to == ANY_YEAR else 0.5
+    return frame.assign(model=model, negatives=negatives, up_to=up_to, measure="RR@10", value=value)
+
+
+def test_models_up_to_a_year_stand_beside_those_of_any_year_by_the_age_of_queries():
+    parts = [of_years(2018), of_years(2018, "without the new"), of_years(ANY_YEAR)]
+    values = pd.concat([*parts, of_years(2018, model="BM25"), of_years(ANY_YEAR, model="BM25")])
+    found = shifts.years_since(values.astype({"stratum": str}))
+    table = effects(
+        found,
+        ["model", "negatives", "since", "age", "measure"],
+        on="trained_on",
+        sides=(ANY_YEAR, shifts.UP_TO),
+        effect="delta",
+    )
+    assert set(table["age"]) == {"not newer", "1 to 2 newer", "5 newer"}
+    assert table["delta"].eq(-0.5).all() and table["n_queries"].eq(2).all()
+    spared = table[table["negatives"] == "without the new"]
+    assert set(spared["model"]) == {DENSE} and len(table) == 9
+
+
+def test_time_is_asked_with_each_system_once_and_dense_also_without_new_passages():
+    by_number = {"years": [600000], "year_column": "query_id", "train_size": 20}
+    plan = plan_with(shifts, P | by_number | {"test_splits": ["test"], "shifts": ["wh-words"]})
+    counts = plan.years.groupby(["model", "negatives"], sort=False).size().to_dict()
+    assert counts == {
+        ("BM25", "all"): 2,
+        ("Reranker", "all"): 2,
+        ("ColBERT", "all"): 2,
+        ("SPLADE", "all"): 2,
+        (DENSE, "all"): 2,
+        (DENSE, "without the new"): 1,
+    }
+    assert plan_with(shifts, P).years.empty

@@ -4,19 +4,25 @@ Lupart et al., ECIR 2023, §4 and §5.1. An effect is Out / Avg In - 1, the pape
 other sign: negative is a loss (of ASL, positive is).
 """
 
-from typing import Any
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.load import data_folder
+from interextra.data.queries import Part, Queries
 from interextra.measures.evaluate import worse
+from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     AnyNames,
+    Distinct,
     Entries,
     NamesByName,
+    Positive,
     ShiftParameters,
     parameter,
 )
@@ -24,9 +30,12 @@ from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
 from interextra.splits.topics import SWITCHES, Topics, topics
+from interextra.splits.years import ANY_YEAR, NewPassages, UpToYear, part_of
 from interextra.store import InputError, Store
 
 Options = dict[str, Any]  # arguments of `splits.topics.topics`
+UP_TO = "up to the year"
+AGES = (1, 3, 5)  # years since that of the newest training query
 
 
 class Parameters(ShiftParameters):
@@ -77,6 +86,10 @@ class Parameters(ShiftParameters):
     negative_passages: str = parameter(
         "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
     )
+    years: Annotated[list[Positive], Distinct] = parameter(
+        [], "time as a shift: train on queries up to each of these years; empty: not asked"
+    )
+    year_column: str = parameter("year", "of the queries, for `years`")
 
 
 def plan(p: Parameters) -> plans.Plan:
@@ -87,7 +100,8 @@ def plan(p: Parameters) -> plans.Plan:
     Plan
         `pool` (the queries that are divided), `shifts` (name → Shift, the control's last), `tested`
         (name → the queries that measure it) and `topics`; frames of runs `design` and `control`
-        (shift, model, left_out, seed, run); with `real_encoder` the vectors `real` and the folder
+        (shift, model, left_out, seed, run), and `years` (negatives, model, up_to, seed, run; none
+        without the parameter `years`); with `real_encoder` the vectors `real` and the folder
         of the files `released`, else None.
     """
     shifts = shifts_of(p)
@@ -108,6 +122,7 @@ def plan(p: Parameters) -> plans.Plan:
         topics=topics_of(p),
         design=pd.DataFrame(design, columns=columns),
         control=pd.DataFrame(control, columns=columns),
+        years=_runs_of_years(p, systems),
         real=real_vectors(p.real_encoder) if p.real_encoder else None,
         released=data_folder() / "ms-marco-shift" if p.real_encoder else None,
     )
@@ -120,6 +135,89 @@ def _runs_of_shift(
     queries = (*plans.tested_queries(p, shift), *plans.gate_queries(p))
     systems_of_shift = plans.asked_of(p, name, systems)
     return plans.runs(p, systems_of_shift, plans.without_each(shift), queries, shift=name)
+
+
+def _runs_of_years(p: Parameters, systems: plans.Recipes) -> pd.DataFrame:
+    """Return runs of each system trained up to each year, and of dense with new passages spared.
+
+    Systems with other negatives than the first of their architecture are left out.
+    """
+    if not p.years:
+        return pd.DataFrame()
+    pool = plans.training_queries(p)
+    split = UpToYear(
+        pool=pool, column=p.year_column, years=tuple(p.years), size=p.train_size, seed=p.seed
+    )
+    training_sets = [
+        plans.TrainingSet({"up_to": year}, Part(of=split, part=part_of(year)))
+        for year in (*p.years, ANY_YEAR)
+    ]
+    firsts: dict[str, str] = {}
+    for label, recipe in systems.items():
+        firsts.setdefault(recipe.architecture, label)
+    first = {label: systems[label] for label in firsts.values()}
+    tested = plans.test_queries(p, p.test_splits)
+    rows = plans.runs(p, first, training_sets, tested, negatives="all")
+    rows += [_sparing_new(row, pool, p) for row in rows if _is_spared(row)]
+    return pd.DataFrame(rows)
+
+
+def _is_spared(row: plans.Row) -> bool:
+    """Return whether a run is also made without new passages among the negatives."""
+    return row["model"] == DENSE and row["up_to"] != ANY_YEAR
+
+
+def _sparing_new(row: plans.Row, pool: Queries, p: Parameters) -> plans.Row:
+    """Return a row whose model has no passages of after its year as negatives."""
+    new = NewPassages(pool=pool, column=p.year_column, year=row["up_to"])
+    run = row["run"]
+    model = run.model.model_copy(update={"spared": new})
+    return row | {
+        "negatives": "without the new",
+        "run": run.model_copy(update={"model": model}),
+    }
+
+
+def years_since(values: pd.DataFrame, ages: Sequence[int] = AGES) -> pd.DataFrame:
+    """Return values of models trained up to a year beside those of any year, by age of a query.
+
+    Parameters
+    ----------
+    values
+        Of the plan's `years`, with the year of each query as stratum, "" for none.
+    ages
+        First years of the groups of queries, counted from the year of the model; queries of before
+        are a group, too.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The values once for each year that models were trained up to, with `since` (the year),
+        `age` (of the queries) and `trained_on`: `up to the year` or ANY_YEAR. Those of ANY_YEAR
+        with all negatives stand beside both kinds of negatives.
+    """
+    years = pd.to_numeric(values["stratum"], errors="coerce")
+    values = values[years.notna()].assign(year=years.dropna())
+    is_any = values["up_to"] == ANY_YEAR
+    parts = []
+    for (since, negatives), old in values[~is_any].groupby(["up_to", "negatives"], sort=False):
+        of_models = values["model"].isin(old["model"].unique())
+        beside = values[is_any & of_models].assign(negatives=negatives)
+        both = pd.concat([old.assign(trained_on=UP_TO), beside.assign(trained_on=ANY_YEAR)])
+        parts.append(both.assign(since=since, age=_ages(both["year"] - since, ages)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _ages(years: pd.Series, ages: Sequence[int]) -> pd.Series:
+    """Return the group of each query by the years since a model's."""
+    firsts = list(ages)
+    names = ["not newer"]
+    for first, following in itertools.pairwise([*firsts, None]):
+        last = "" if following is None else f" to {following - 1}"
+        is_single = following == first + 1
+        names.append(f"{first} newer" if is_single else f"{first}{last} newer")
+    bins = [-np.inf, *(first - 0.5 for first in firsts), np.inf]
+    return pd.cut(years, bins, labels=names).astype(str)
 
 
 def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
