@@ -472,3 +472,11 @@ def test_dose_of_a_mean_keeps_its_effect():
         n_boot=50,
     )
     assert table.set_index("model").loc[DENSE, "delta"] == pytest.approx(-0.3, abs=0.02)
+
+
+def test_arms_may_have_seeds_of_their_own():
+    one = {"conditions": [P["conditions"][1]], "restricted": {}, "seeds": [1, 2]}
+    planned = plan_with(exposure, P | one | {"arms": ["kind"], "arm_seeds": [1]}).design
+    dense = planned[planned["model"] == DENSE]
+    seeds = dense.groupby("negative_passages")["seed"].unique().map(list).to_dict()
+    assert seeds == {"all": [1, 2]} | dict.fromkeys(exposure.ARMS["kind"], [1])

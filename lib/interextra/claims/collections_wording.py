@@ -109,7 +109,7 @@ def _cell(row: Mapping[str, Any] | pd.Series, claim: Claim) -> str:
 def forest_rows(
     each: pd.DataFrame, table: pd.DataFrame, deciding: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return the rows of a forest: each claim in each collection, and the mean of those that decide.
+    """Return the rows of a forest: each claim in each collection, and their mean.
 
     Parameters
     ----------
@@ -130,5 +130,3 @@ def forest_rows(
     means = table.assign(collection=MEAN, excluded=False)
     columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
     return pd.concat([of_each[columns], means[columns]], ignore_index=True)
-
-

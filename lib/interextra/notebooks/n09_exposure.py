@@ -8,7 +8,7 @@ apart.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from interextra.notebooks.parameters import (
     GateParameters,
     Measures,
     NamesByName,
+    Seed,
     Seeds,
     Share,
     parameter,
@@ -156,6 +157,9 @@ class Parameters(GateParameters):
         "dense retriever: exclude only some exposed passages (kind, other kinds, answers), or "
         "source of negatives: those of this source",
     )
+    arm_seeds: Annotated[list[Seed], Distinct] = parameter(
+        [], "seeds of the trainings with arms; empty: `seeds`"
+    )
     doses: Annotated[list[Share], Distinct] = parameter(
         [], "dense retriever, random negatives: share of exposed negatives; 0: unexposed"
     )
@@ -248,7 +252,8 @@ class Experiment:
     def sparing(self, condition: Condition, which: str, is_control: bool) -> Rows:
         """Return rows of a condition that spares only some exposed passages (see ARMS)."""
         labels = {"negatives": condition.negatives, "negative_passages": ARMS[which][is_control]}
-        rows = self.runs({condition.model: condition.recipe}, **labels)
+        of_arms = replace(self, p=self.p.changed(seeds=self.p.arm_seeds or self.p.seeds))
+        rows = of_arms.runs({condition.model: condition.recipe}, **labels)
         tested = plans.test_queries(self.p, self.p.test_splits) if which == "answers" else ()
         for row in rows:
             run = row["run"]
