@@ -131,7 +131,7 @@ def test_only_the_conditions_that_are_asked_for_are_planned():
         assert row.run.key in keys[[row.condition]].tolist()
     with pytest.raises(InputError, match="'conditions': 'base' is missing"):
         plan_with(gain, SMALL | {"conditions": ["BM25", gain.RANDOM, gain.OUT]})
-    with pytest.raises(InputError, match="'conditions': 'far' is none of BM25, base"):
+    with pytest.raises(InputError, match="'conditions': 'far' is none of 'BM25', 'base'"):
         plan_with(gain, SMALL | {"conditions": [*ASKED, "far"]})
 
 
