@@ -138,7 +138,7 @@ def _mean(claim: Claim, each: pd.DataFrame) -> dict[str, Any]:
     """Return what the mean of the collections says of a claim."""
     errors = each["error"].to_numpy()
     mean = each["estimate"].mean()
-    error = np.linalg.norm(errors) / len(errors)
+    error = float(np.linalg.norm(errors)) / len(errors)
     [row] = _with_interval(pd.DataFrame({"estimate": [mean], "error": [error]})).to_dict("records")
     shown = _shown(claim, row["low"], row["high"])
     row |= {"claim": claim.name, "is_other": shown.is_other}

@@ -193,8 +193,8 @@ def _why_open(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
         reasons = [row["reason"] for row in rows.values()]
-        for reason, why in ALONE.items():
-            if reason in reasons:
+        for alone, why in ALONE.items():
+            if alone in reasons:
                 return why
         return "a secondary claim"
     for row in rows.values():

@@ -55,11 +55,10 @@ class UpToYear(Split):
     def build(self, folder: Path, store: Store) -> None:
         """Write the files of the split."""
         years = years_of(self.pool.frame(store), self.column)
-        old_enough = {year: np.flatnonzero(years <= year) for year in self.years}
-        old_enough[ANY_YEAR] = np.arange(len(years))
+        old_enough = {part_of(year): np.flatnonzero(years <= year) for year in self.years}
+        old_enough[part_of(ANY_YEAR)] = np.arange(len(years))
         sets, sizes = {}, []
-        for year, rows in old_enough.items():
-            name = part_of(year)
+        for name, rows in old_enough.items():
             sets[name] = random_part(rows, self.size, self.seed)
             sizes.append((name, self.size, len(rows)))
         self.write_sets(folder, store, sets)

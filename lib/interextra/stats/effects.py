@@ -145,7 +145,7 @@ class Effects(pd.DataFrame):
         by = [name for name in self._draws().iloc[0].by if name != label]
         table = self.drop(columns=[label, DRAWS]).rename(columns={"mean": effect})
         noise = [draws.noise for draws in self._draws()]
-        return Effects.of(table, by, [effect], self.drawn(), noise=noise)
+        return Effects.of(table, by, [effect], list(self.drawn()), noise=noise)
 
     def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
         """Return the effect of one system minus that of another, on the same draws.

@@ -6,6 +6,9 @@ import numpy as np
 from scipy import optimize, stats
 
 
+NAN = float("nan")
+
+
 class RandomEffects(NamedTuple):
     """The mean of what is estimated in a population of which some members were measured."""
 
@@ -15,6 +18,9 @@ class RandomEffects(NamedTuple):
     prediction_low: float  # 95 %, of another member; NaN for two members
     prediction_high: float
     tau: float  # standard deviation between members, by REML
+
+
+UNDEFINED = RandomEffects(NAN, NAN, NAN, NAN, NAN, NAN)
 
 
 def random_effects(estimates: np.ndarray, variances: np.ndarray) -> RandomEffects:
@@ -37,20 +43,24 @@ def random_effects(estimates: np.ndarray, variances: np.ndarray) -> RandomEffect
     (0.1, 0.0)
     """
     k = len(estimates)
-    undefined = RandomEffects(*[float("nan")] * 6)
     if k < 2 or not np.all(variances > 0):
-        return undefined
+        return UNDEFINED
     tau_squared = _reml(estimates, variances)
     weights = 1 / (variances + tau_squared)
     mean = np.average(estimates, weights=weights)
     spread = (weights * (estimates - mean) ** 2).sum() / (k - 1)
     error = np.sqrt(max(1.0, spread) / weights.sum())
     reach = stats.t.ppf(0.975, k - 1) * error
-    of_another = np.nan
-    if k > 2:
-        of_another = stats.t.ppf(0.975, k - 2) * np.hypot(np.sqrt(tau_squared), error)
-    ends = (mean - reach, mean + reach, mean - of_another, mean + of_another)
-    return RandomEffects(float(mean), *map(float, ends), float(np.sqrt(tau_squared)))
+    tau = np.sqrt(tau_squared)
+    reach_of_another = stats.t.ppf(0.975, k - 2) * np.hypot(tau, error) if k > 2 else NAN
+    return RandomEffects(
+        mean=float(mean),
+        low=float(mean - reach),
+        high=float(mean + reach),
+        prediction_low=float(mean - reach_of_another),
+        prediction_high=float(mean + reach_of_another),
+        tau=float(tau),
+    )
 
 
 def _reml(estimates: np.ndarray, variances: np.ndarray) -> float:
