@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-
 NAN = float("nan")
 
 
