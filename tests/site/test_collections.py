@@ -8,9 +8,11 @@ import yaml
 
 from interextra.claims.claim import FILE, REAL
 from interextra.claims.over_collections import judged, of_each
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
 from interextra.site.notebook import Notebook
+from interextra.site.session import Session
 from interextra.store.errors import InputError
 from tools import grids
 
@@ -111,14 +113,18 @@ def test_tables_of_all_collections_are_one_and_claims_are_judged():
     assert found["over_collections.csv"]["n"].item() == 1
 
 
-def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
+def write_tables(folder):
+    """Write the tables of a notebook over one collection, on which dense loses."""
     claim = {"claim": "real-resttest-dense", "estimate": -0.2, "error_queries": 0.01}
     claim |= {"error_trainings": 0.0, "n_trainings": 1, "lead": 0.1, "lead_low": 0.05}
     each = of_each({"a": pd.DataFrame([claim | {"n_queries": 100}])})
-    tables = tmp_path / "real" / "03_resttest" / "tables"
-    tables.mkdir(parents=True)
-    each.to_csv(tables / "collections.csv", index=False)
-    judged(each, ["a"]).to_csv(tables / "over_collections.csv", index=False)
+    folder.mkdir(parents=True)
+    each.to_csv(folder / "collections.csv", index=False)
+    judged(each, ["a"]).to_csv(folder / "over_collections.csv", index=False)
+
+
+def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
+    write_tables(tmp_path / "real" / "03_resttest" / "tables")
     page = book._first_page(tmp_path / "real", [], "")
     assert "| Dense retrieval loses on an excluded bucket | -20.0 % [-22.0, -18.0] |" in page
     assert "| holds on 1 of 1 |" in page
@@ -141,3 +147,14 @@ def git(root, *arguments):
     """Return what git prints in the repository."""
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_notebook_shows_what_the_committed_run_says(tmp_path, capsys):
+    parameters = NotebookParameters(profile="mini", collection="mini")
+    nb = Session("03_resttest", parameters, tmp_path, "")
+    assert nb.over_collections() is None
+    assert "No committed run of the profile real is here." in capsys.readouterr().out
+    tables = tmp_path / "outputs" / "reference" / "real" / "03_resttest" / "tables"
+    write_tables(tables)
+    assert "holds on 1 of 1" in nb.over_collections().to_html()
+    assert (nb.folder / "figures" / "over_collections.svg").is_file()

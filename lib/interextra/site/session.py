@@ -265,13 +265,13 @@ class Session(OutputFolder):
         Returns
         -------
         Styler
-            See `collections_wording.page`; empty where no such run is committed.
+            See `collections_wording.page`; None where no such run is committed.
         """
         each = self.reference(REAL, "collections")
         judged = self.reference(REAL, "over_collections")
         if judged.empty:
             print("No committed run of the profile real is here.")
-            return shown(judged)
+            return None
         rows = collections_wording.forest_rows(each, judged)
         label = "estimate (points or percent)"
         drawn = figures.forest(rows, "collection", "estimate", label, panel="claim", percent=True)
