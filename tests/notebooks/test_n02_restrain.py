@@ -147,3 +147,43 @@ def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
         means["interpolation"] > means["extrapolation"]
         and not near.duplicated(["query_id", "regime"]).any()
     )
+
+
+def test_moderators_are_shares_of_test_queries():
+    """d1 answers a training query; of "red fox runs" two of three words are in d1's text."""
+    qrels = {
+        "train": [("t1", "d1", 1), ("t2", "d2", 0)],
+        "test": [("q1", "d1", 1), ("q2", "d2", 1), ("q2", "d3", 0)],
+    }
+    texts = {"d1": "A red fox", "d2": "blue whales"}
+    queries = {"q1": "red fox runs", "q2": "blue whales"}
+    frames = {
+        split: pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+        for split, rows in qrels.items()
+    }
+    names = list(texts)
+
+    class Passages:
+        def __len__(self):
+            return 2
+
+        def rows(self, doc_ids):
+            return [names.index(doc_id) for doc_id in doc_ids]
+
+        def texts(self, rows):
+            return [texts[names[row]] for row in rows]
+
+    class Data:
+        passages = Passages()
+        qrels = staticmethod(frames.get)
+
+        def queries(self, split):
+            return pd.DataFrame({"query_id": list(queries), "text": list(queries.values())})
+
+        def query_ids(self, split):
+            return frames[split]["query_id"].unique().tolist()
+
+    found = restrain.moderators(Data(), "train", ["test"]).iloc[0]
+    assert found[["n_passages", "n_train", "n_test"]].tolist() == [2, 2, 2]
+    assert found["answers_trained"] == 0.5
+    assert found["words_in_answer"] == pytest.approx((2 / 3 + 1) / 2)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from interextra.data.queries import Part
+from interextra.data.collection import Collection
+from interextra.data.queries import TRAINED, Part
+from interextra.data.words import lower_words
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.search.vectors import QueryVectors
 from interextra.notebooks import plans
@@ -131,6 +133,49 @@ def _grid(
         part = Part(of=banded, part=f"{band}-{size}-{draw}")
         random_sets.append(plans.TrainingSet(labels, part))
     return pd.DataFrame(plans.runs(of_grid, trained, random_sets, queries))
+
+
+def moderators(data: Collection, train_split: str, test_splits: Sequence[str]) -> pd.DataFrame:
+    """Return what may decide how large an effect is on a collection, one row.
+
+    Parameters
+    ----------
+    data
+        The collection.
+    train_split, test_splits
+        Of the training and of the test queries.
+
+    Returns
+    -------
+    pandas.DataFrame
+        n_passages, n_train, n_test; answers_trained: share of the test queries that are answered by
+        a passage which answers a training query, too; words_in_answer: mean share of the distinct
+        words of a test query that are in its first answer.
+    """
+    trained = _answers(data.qrels(train_split))
+    tested = pd.concat([_answers(data.qrels(split)) for split in test_splits])
+    is_trained = tested["doc_id"].isin(trained["doc_id"])
+    answers_trained = is_trained.groupby(tested["query_id"]).any()
+    queries = pd.concat([data.queries(split) for split in test_splits]).set_index("query_id")
+    first = tested.drop_duplicates("query_id")
+    texts = data.passages.texts(data.passages.rows(first["doc_id"].tolist()))
+    shares = []
+    for query, passage in zip(queries.loc[first["query_id"], "text"], texts, strict=True):
+        asked = set(lower_words(query))
+        shares.append(len(asked.intersection(lower_words(passage))) / max(1, len(asked)))
+    row = {
+        "n_passages": len(data.passages),
+        "n_train": len(data.query_ids(train_split)),
+        "n_test": len(first),
+        "answers_trained": answers_trained.mean(),
+        "words_in_answer": np.mean(shares),
+    }
+    return pd.DataFrame([row])
+
+
+def _answers(qrels: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements that are relevant."""
+    return qrels[qrels["relevance"] >= TRAINED]
 
 
 def gate_of_bands(gate: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
