@@ -1,6 +1,6 @@
 """The profile `real`: notebooks over real collections, an estimate a collection and their mean.
 
-params/real/NOTEBOOK.yaml holds what all collections share, params/real/collections.yaml a line or
+params/real/NOTEBOOK.yaml holds what all collections share, params/collections.yaml a line or
 two a collection: where it is, and the rate and epochs of each recipe that its development queries
 chose.
 """
@@ -20,7 +20,7 @@ from interextra.site.places import OverPlaces, Tables
 from interextra.store import InputError
 
 PROFILE = "real"
-FILE = Path("params", PROFILE, "collections.yaml")
+FILE = Path("params", "collections.yaml")
 SEEDS = ("seeds", "other_seeds", "draw_seeds")  # parameters: seeds of trainings
 Recipes = Mapping[str, Mapping[str, Any]]  # name of a recipe → options that were chosen
 
