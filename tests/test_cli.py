@@ -309,7 +309,7 @@ def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, cap
     assert "the profile worlds has 02_restrain" in refused(
         capsys, "plan", "--profile", "worlds", "--only", "00"
     )
-    assert "its own worlds" in refused(
+    assert "places of its own" in refused(
         capsys, "plan", "--profile", "worlds", "--only", "02", "-p", "seed=2"
     )
 

@@ -278,7 +278,7 @@ def conclusion(claim: Claim, rows: Rows) -> str:
     Examples
     --------
     >>> holds, undecided = ({"verdict": verdict, "size": ""} for verdict in ("holds", "undecided"))
-    >>> conclusion(stated()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
+    >>> conclusion(every_claim()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
     'agrees in direction in the worlds, undecided on real data'
     """
     outcomes = {}
