@@ -35,6 +35,7 @@ SHORTER = {
     r"batch_size: \d+": "batch_size: 8",
     r"n_negatives: \d{2,}": "n_negatives: 2",
     r"rerank_depth: \d{2,}": "rerank_depth: 10",
+    r"negative_depth: \d{2,}": "negative_depth: 10",  # a teacher scores them for each query
 }
 SIZES = re.compile(r"\b(?!batch_)(\w*_)?(sizes?|n_test): \[?[\d, ]+")  # of sets of queries
 
