@@ -129,7 +129,10 @@ def _restrain(p: Parameters, systems: plans.Recipes) -> tuple[list[ReSTrain], pd
     if p.test_draws:
         draws = plans.draws_of(p)
         gate = plans.gate_beside(p, p.draw_splits)
-        return [draw.split for draw in draws], plans.runs_of_draws(p, systems, draws, gate)
+        design = plans.runs_of_draws(p, systems, draws, gate)
+        if "seed" not in design:  # the rows of ReSTTest beside them have one
+            design = design.assign(seed=p.seed)
+        return [draw.split for draw in draws], design
     split = plans.restrain_of(p, p.sizes)
     in_regimes = plans.in_both_regimes(split, p.trained_sizes)
     searched = plans.with_gate(p, p.test_splits)
