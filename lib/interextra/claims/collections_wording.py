@@ -125,7 +125,8 @@ def forest_rows(
     Returns
     -------
     DataFrame[claim, collection, estimate, low, high, excluded]
-        excluded: a system that the claim names is not shown to beat BM25 in domain.
+        claim: as a heading. excluded: a system that the claim names is not shown to beat BM25 in
+        domain.
     """
     of_each = each[each["claim"].isin(table["claim"])].copy()
     gated = [name for name, claim in of_collections().items() if claim.is_gated]
@@ -136,4 +137,18 @@ def forest_rows(
         of_each.loc[is_seen, "collection"] += " (seen)"
     means = table.assign(collection=MEAN, excluded=False)
     columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
-    return pd.concat([of_each[columns], means[columns]], ignore_index=True)
+    rows = pd.concat([of_each[columns], means[columns]], ignore_index=True)
+    return rows.assign(claim=rows["claim"].map(_heading))
+
+
+def _heading(name: str) -> str:
+    """Return the name of a claim as the heading of a panel.
+
+    Examples
+    --------
+    >>> _heading("real-merge: on the left-out kind")
+    'merge: on the left-out kind'
+    """
+    whole, colon, part = name.removeprefix("real-").partition(":")
+    words = whole.replace("-", " ")
+    return f"{words}{colon}{part}"
