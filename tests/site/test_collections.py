@@ -2,6 +2,7 @@
 
 import subprocess
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
 from interextra.site.notebook import Notebook
 from interextra.site.session import Session
+from interextra.stats.effects import effects
 from interextra.store.errors import InputError
 from tools import grids
 
@@ -158,3 +160,28 @@ def test_a_notebook_shows_what_the_committed_run_says(tmp_path, capsys):
     write_tables(tables)
     assert "holds on 1 of 1" in nb.over_collections().to_html()
     assert (nb.folder / "figures" / "over_collections.svg").is_file()
+
+
+def test_what_a_run_concludes_can_be_judged_over_collections(tmp_path):
+    """From values of two trainings: the errors of queries and of trainings, and the gate."""
+    random = np.random.default_rng(1)
+    parts = []
+    for seed in (1, 2):
+        for model, loss in (("DR (base)", 0.2), ("BM25", 0.0)):
+            first = random.random(60)
+            sides = {"interpolation": first, "extrapolation": first * (1 - loss) + 0.01 * seed}
+            for regime, value in sides.items():
+                frame = pd.DataFrame({"query_id": map(str, range(60)), "value": value})
+                labels = {"model": model, "regime": regime, "seed": seed, "measure": "RR@10"}
+                parts.append(frame.assign(**labels, trained=f"{model} {regime} {seed}"))
+    values = pd.concat(parts)
+    by = ["model", "measure"]
+    table = effects(values, by, "regime", ("interpolation", "extrapolation"), "delta")
+    parameters = NotebookParameters(profile="real", collection="beir:x")
+    nb = Session("03_resttest", parameters, tmp_path, "")
+    ahead = pd.DataFrame({"model": ["DR (base)"], "lead": 0.2, "lead_low": 0.1})
+    nb.conclude(table.assign(protocol="ReSTTest"), ahead=ahead)
+    claims = pd.read_csv(nb.folder / "tables" / "claims.csv")
+    assert claims["error_trainings"].item() > 0 and claims["error_queries"].item() > 0
+    found = judged(of_each({"a": claims, "b": claims}), ["a", "b"])
+    assert found["gate"].item() == "a, b" and found["n"].item() == 2

@@ -95,7 +95,9 @@ def conclude(
     answers = answered(claims, tables, ahead)
     alone = ONE_WORLD if is_world else ONE_COLLECTION if profile == REAL else ""
     judged = without_verdict(answers, alone) if alone else concluded(answers)
-    if profile == REAL:
+    if profile == REAL:  # what the judgement over collections needs
+        gates = pd.DataFrame(answers)[["claim", "lead_low"]]
+        judged = judged.merge(gates, on="claim")
         judged = judged.merge(standard_errors(claims, tables), on="claim")
     tables_by_data = by_data(profile, judged, committed)
     has_answer = set(answers["claim"])
