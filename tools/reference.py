@@ -23,7 +23,9 @@ from interextra.store.folders import NOTES, Store
 from tools.verify import MEASURED, WITHHELD
 
 
-def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:
+def make(
+    root: Path, profile: str, only: str = "", from_reference: bool = False, places: str = ""
+) -> Path:
     """Copy what a finished profile shows to outputs/reference/<profile>, and return this folder.
 
     Tables, figures, values, small cells and provenance.
@@ -35,6 +37,8 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
     only : numbers or names of notebooks, with commas between them; "" for all.
     from_reference : of notebooks that were executed from the committed values; these and the cells
         stay, and the provenance of the run that measured them, `measured.json`.
+    places : collections of `real`, with commas between them, whose values and provenance alone are
+        copied: the tables over all of them are then made from the values.
 
     Raises
     ------
@@ -45,10 +49,11 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
     _refuse_changes(provenance.commit(root))
     store = Store(root / "outputs" / "cells")
     target = root / "outputs" / "reference" / profile
-    executed = planned(root, profile, only, from_reference=from_reference)
+    executed = planned(root, profile, only, from_reference=from_reference, places=places)
     stale = [cell.name for cell in executed if not store.valid(cell)]
     if stale:
         suffix = " --from-reference" if from_reference else ""
+        suffix += f" --places {places}" if places else ""
         raise InputError(
             f"{offenders(stale)}: not executed with today's code and collections; "
             f"interextra run --profile {profile}{suffix}"
@@ -61,11 +66,21 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
             _keep_provenance(into)
             _copy_shown(store[cell], into, withheld)
             continue
-        shutil.rmtree(into, ignore_errors=True)
-        _copy_shown(store[cell], into, withheld)
+        if not places:
+            shutil.rmtree(into, ignore_errors=True)
+            _copy_shown(store[cell], into, withheld)
         for place, notebook in cell.by_place.items():
+            if place:
+                _copy_provenance(store[notebook], into / place)
             pack(store[notebook], notebook.plan, store, into / place)
     return target
+
+
+def _copy_provenance(folder: Path, into: Path) -> None:
+    """Copy the provenance of a notebook in one of several places into an empty folder."""
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    shutil.copy(folder / "provenance.json", into)
 
 
 def _refuse_changes(commit: str) -> None:
@@ -77,18 +92,23 @@ def _refuse_changes(commit: str) -> None:
 
 
 def _refuse_changed_tree(cell: Cell, store: Store) -> None:
-    """Refuse a notebook that was executed from a tree with changes."""
-    record = read_json(store[cell] / "provenance.json")
-    if "+changes" in record["implementation"]["source"]["commit"]:
-        raise InputError(
-            f"{cell.name} was executed from a tree with changes: remove its cell {cell.key}, "
-            "run again"
-        )
+    """Refuse a notebook that was executed from a tree with changes, in one of its places or all."""
+    for executed in {cell, *cell.by_place.values()}:
+        record = read_json(store[executed] / "provenance.json")
+        if "+changes" in record["implementation"]["source"]["commit"]:
+            raise InputError(
+                f"{cell.name} was executed from a tree with changes: remove its cell "
+                f"{executed.key}, run again"
+            )
 
 
 def _keep_provenance(folder: Path) -> None:
-    """Set aside the provenance of the run that measured the values, if it is not yet."""
-    if not (folder / MEASURED).is_file():
+    """Set aside the provenance of the run that measured the values, if it is not yet.
+
+    Where there are several places, each has its own.
+    """
+    of_places = list(folder.glob("*/provenance.json"))
+    if not of_places and not (folder / MEASURED).is_file():
         os.replace(folder / "provenance.json", folder / MEASURED)
 
 
@@ -149,9 +169,13 @@ def main() -> None:
     parser.add_argument(
         "--from-reference", action="store_true", help="they were executed from the committed values"
     )
+    parser.add_argument(
+        "--places", default="", metavar="nl2bash,reddit", help="values of these collections alone"
+    )
     args = parser.parse_args()
+    root = repository_root()
     try:
-        target = make(repository_root(), args.profile, args.only, args.from_reference)
+        target = make(root, args.profile, args.only, args.from_reference, args.places)
     except InputError as error:
         sys.exit(f"tools.reference: {error}")
     print(os.path.relpath(target))

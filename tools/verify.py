@@ -152,11 +152,11 @@ def _tables(folder: Path) -> set[str]:
 
 
 def _processor(folder: Path) -> str:
-    """Return the kind of processor that measured the values of a notebook."""
-    note = folder / MEASURED
-    if not note.is_file():
-        note = folder / "provenance.json"
-    return read_json(note)["platform"]["hardware"]["processor"]
+    """Return the kind of processor that measured the values of a notebook; of places, all kinds."""
+    notes = [folder / MEASURED, *folder.glob("*/provenance.json")]
+    there = [note for note in notes if note.is_file()] or [folder / "provenance.json"]
+    kinds = {read_json(note)["platform"]["hardware"]["processor"] for note in there}
+    return ", ".join(sorted(kinds))
 
 
 def _read_table(folder: Path, table: str) -> pd.DataFrame:

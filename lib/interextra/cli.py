@@ -68,7 +68,7 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
 
     root = repository_root()
     overrides = read_overrides(root, args.only, args.parameter)
-    selected = planned(root, args.profile, args.only, overrides, args.from_reference)
+    selected = planned(root, args.profile, args.only, overrides, args.from_reference, args.places)
     args.name = output_name(root, args.profile, overrides, args.name)
     if args.from_reference:
         args.name += "-from-reference"

@@ -105,10 +105,6 @@ def test_a_collection_that_was_seen_decides_nothing():
     assert found["estimate"].item() == pytest.approx(-0.1) and found["n"].item() == 3
 
 
-def test_a_claim_that_a_collection_does_not_answer_is_left_out():
-    assert over(table(), table(), table(), table(EQUAL)).empty
-
-
 def test_a_decision_says_on_how_many_and_what_the_gate_says():
     found = over(*[table(lead_low=lead) for lead in (0.1, -0.1, -0.1, 0.2)])
     [text] = collections_wording.decisions(found).values()
@@ -152,3 +148,15 @@ def test_the_forest_marks_what_the_gate_excludes_and_what_was_seen():
     rows = collections_wording.forest_rows(each, judged(each, NAMES[:3]), NAMES[:3])
     assert rows["collection"].tolist() == ["a", "b", "c", "d (seen)", "mean"]
     assert rows["excluded"].tolist() == [False, True, False, False, False]
+
+
+def test_a_claim_that_a_collection_does_not_answer_has_no_mean():
+    each = of_each({name: table() for name in NAMES[:2]})
+    found = judged(each, NAMES[:3])
+    assert found["verdict"].tolist() == ["incomplete"] and found["n"].tolist() == [2]
+    assert found[["estimate", "p_holm"]].isna().all(axis=None)
+    shown = collections_wording.page(each, found)
+    assert shown["mean"].item() == "–" and shown["a"].item() == "-10.0 % [-13.9, -6.1]"
+    assert shown["conclusion"].item() == "incomplete: 2 of the collections that decide answer it"
+    rows = collections_wording.forest_rows(each, found)
+    assert rows["collection"].tolist() == ["a", "b"]

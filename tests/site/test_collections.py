@@ -13,6 +13,7 @@ from interextra.notebooks.parameters import NotebookParameters
 from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
 from interextra.site.notebook import Notebook
+from interextra.site.planning import planned
 from interextra.site.session import Session
 from interextra.stats.effects import effects
 from interextra.store.errors import InputError
@@ -98,7 +99,7 @@ def test_tables_of_all_collections_are_one_and_claims_are_judged():
         "a": collections.Place(collection="mini"),
         "b": collections.Place(collection="mini", seen=True),
     }
-    cell = OverCollections.of("03_resttest", [run(1), run(2)], known)
+    cell = OverCollections.of("03_resttest", {"a": run(1), "b": run(2)}, known)
     assert cell.deciding == ("a",)
     claim = {"claim": "real-resttest-dense", "estimate": -0.2, "error_queries": 0.01}
     claim |= {"error_trainings": 0.0, "n_trainings": 1, "lead": 0.1, "lead_low": 0.05}
@@ -133,12 +134,12 @@ def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
 
 
 def test_no_claim_over_collections_changed_after_its_first_table(root):
-    """What was asked stands as it stood when the first table was committed."""
-    table = "outputs/reference/real/*/tables/over_collections.csv"
-    log = ["log", "--diff-filter=A", "--format=%H", "--reverse", "--", table]
+    """What was asked stands as it stood when the first values were committed."""
+    first_values = "outputs/reference/real/"
+    log = ["log", "--diff-filter=A", "--format=%H", "--reverse", "--", first_values]
     commits = git(root, *log).split()
     if not commits:
-        pytest.skip("no table over collections is committed, or the history is not here")
+        pytest.skip("nothing over collections is committed, or the history is not here")
     path = FILE.relative_to(root).as_posix()
     then = yaml.safe_load(git(root, "show", f"{commits[0]}:{path}"))
     now = yaml.safe_load(FILE.read_text(encoding="utf-8"))
@@ -185,3 +186,38 @@ def test_what_a_run_concludes_can_be_judged_over_collections(tmp_path):
     assert claims["error_trainings"].item() > 0 and claims["error_queries"].item() > 0
     found = judged(of_each({"a": claims, "b": claims}), ["a", "b"])
     assert found["gate"].item() == "a, b" and found["n"].item() == 2
+
+
+def test_a_run_in_some_places_judges_nothing_before_all_that_decide_are_there():
+    fields = {"source": "s", "parameters": "{}", "uses": (), "plan": (), "files": "1"}
+    run = Notebook(name="03_resttest", **fields)
+    known = {name: collections.Place(collection="mini") for name in "ab"}
+    cell = OverCollections.of("03_resttest", {"a": run}, known)
+    assert cell.by_place == {"a": run} and cell.deciding == ("a", "b")
+    claim = {"claim": "real-resttest-dense", "estimate": -0.2, "error_queries": 0.01}
+    claim |= {"error_trainings": 0.0, "n_trainings": 1, "lead": 0.1, "lead_low": 0.05}
+    claims = pd.DataFrame([claim | {"n_queries": 100}])
+    found = cell.over_places({"claims.csv": {"a": claims}})
+    assert len(found["collections.csv"]) == 1
+    assert found["over_collections.csv"]["verdict"].tolist() == ["incomplete"]
+    assert found["over_collections.csv"]["estimate"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("profile", "chosen", "message"),
+    [
+        ("real", "nl2bash,trec", r"params/collections.yaml has no 'trec'"),
+        ("mini", "nl2bash", r"--places nl2bash: of the profile real only"),
+    ],
+)
+def test_places_that_are_not_there_are_refused(root, profile, chosen, message):
+    with pytest.raises(InputError, match=message):
+        planned(root, profile, "03", places=chosen)
+
+
+def test_a_profile_is_planned_in_chosen_places(root, real_data, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
+    [everywhere] = planned(root, "real", "03")
+    assert list(everywhere.by_place) == list(places(root))
+    [there] = planned(root, "real", "03", places="amazon,nl2bash")
+    assert list(there.by_place) == ["nl2bash", "amazon"]

@@ -7,7 +7,15 @@ import numpy as np
 import pandas as pd
 
 from interextra.claims.claim import Claim, of_collections
-from interextra.claims.over_collections import CLOSED, CONTRADICTED, DEPENDS, HOLDS, NO_GATE, OPEN
+from interextra.claims.over_collections import (
+    CLOSED,
+    CONTRADICTED,
+    DEPENDS,
+    HOLDS,
+    INCOMPLETE,
+    NO_GATE,
+    OPEN,
+)
 from interextra.stats.formatting import spelled
 
 MEAN = "mean"  # the row of what the deciding collections say together
@@ -38,6 +46,9 @@ def _decision(parts: Sequence[Row]) -> str:
 
     A claim with several parts holds where all of them do.
     """
+    if INCOMPLETE in {part["verdict"] for part in parts}:
+        fewest = min(part["n"] for part in parts)
+        return f"{INCOMPLETE}: {fewest:.0f} of the collections that decide answer it"
     text = _without_gate(parts)
     gate, n = parts[0]["gate"], parts[0]["n"]
     if gate == NO_GATE or pd.isna(gate):  # missing in a file
@@ -94,8 +105,9 @@ def page(each: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         line |= dict.fromkeys(names, NONE)
         for own in each[each["claim"] == claim.name].to_dict("records"):
             line[own["collection"]] = _cell(own, claim)
-        line[MEAN] = _cell(row, claim)
-        line["finds"] = f"{100 * row['resolution']:.1f}"
+        is_judged = row["verdict"] != INCOMPLETE
+        line[MEAN] = _cell(row, claim) if is_judged else NONE
+        line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
         line["conclusion"] = left_to_tell.pop(_whole(claim.name), "")
         lines.append(line)
     return pd.DataFrame(lines)
@@ -135,7 +147,8 @@ def forest_rows(
     if deciding:
         is_seen = ~of_each["collection"].isin(deciding)
         of_each.loc[is_seen, "collection"] += " (seen)"
-    means = table.assign(collection=MEAN, excluded=False)
+    is_judged = table["verdict"] != INCOMPLETE
+    means = table[is_judged].assign(collection=MEAN, excluded=False)
     columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
     rows = pd.concat([of_each[columns], means[columns]], ignore_index=True)
     return rows.assign(claim=rows["claim"].map(_heading))

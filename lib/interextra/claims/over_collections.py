@@ -24,6 +24,7 @@ HOLDS = "holds"
 CONTRADICTED = "contradicted"
 DEPENDS = "depends on the collection"
 OPEN = "open"
+INCOMPLETE = "incomplete"  # not every collection that decides answers it, yet
 NO_GATE = ""  # of a claim that asks for none
 CLOSED = "none"  # no collection where the systems are ahead of BM25
 # columns of `of_each`
@@ -104,7 +105,8 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
     -------
     DataFrame[claim, estimate, low, high, error, resolution, p_value, p_holm, verdict, gate, k, n,
     random_effects, random_low, random_high, prediction_low, prediction_high, tau, n_queries]
-        A row a part of a claim that all these collections answer. low and high: plain 95 %.
+        A row a part of a claim. One that not all these collections answer has no mean: its verdict
+        is INCOMPLETE, and n counts those that do. low and high: plain 95 %.
         resolution: the smallest effect that the corrected test of a family of this size finds with
         80 % power. p_value: that the mean is on the claimed side (of equality: within the margin,
         by two one-sided tests); p_holm: after Holm's correction over the family. verdict: what the
@@ -113,19 +115,21 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
         lies on the claimed side.
     """
     of_deciding = each[each["collection"].isin(deciding)]
-    n_answering = of_deciding.groupby("claim")["collection"].transform("nunique")
-    complete = of_deciding[n_answering == len(deciding)]
-    rows = []
-    for name, of_claim in complete.groupby("claim", sort=False):
+    complete = []
+    incomplete = []
+    for name, of_claim in of_deciding.groupby("claim", sort=False):
         claim = of_collections()[name]
-        rows.append(_mean(claim, of_claim) | _of_collections(claim, of_claim))
-    table = pd.DataFrame(rows)
-    if table.empty:
-        return table
-    table["p_holm"] = holm(table["p_value"])
-    table["resolution"] = _z_of_resolution(len(table)) * table["error"]
-    table["verdict"] = [_verdict(row) for row in table.to_dict("records")]
-    return table[[*MEAN, *JUDGED, *RANDOM_EFFECTS, "n_queries"]]
+        if len(of_claim) < len(deciding):
+            incomplete.append({"claim": name, "verdict": INCOMPLETE, "n": len(of_claim)})
+        else:
+            complete.append(_mean(claim, of_claim) | _of_collections(claim, of_claim))
+    table = pd.DataFrame(complete)
+    if complete:
+        table["p_holm"] = holm(table["p_value"])
+        table["resolution"] = _z_of_resolution(len(table)) * table["error"]
+        table["verdict"] = [_verdict(row) for row in table.to_dict("records")]
+    columns = [*MEAN, *JUDGED, *RANDOM_EFFECTS, "n_queries"]
+    return pd.concat([table, pd.DataFrame(incomplete)]).reindex(columns=columns)
 
 
 def _z_of_resolution(n_tests: int) -> float:

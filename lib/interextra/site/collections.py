@@ -44,20 +44,20 @@ class OverCollections(OverPlaces):
     """`tables/` of one notebook over its runs on real collections.
 
     `collections.csv` holds the estimate of each claim in each of them, `over_collections.csv` what
-    those that decide say together. Each other table is that of all collections, with a column
-    `collection`.
+    those that decide say together, when all of them are there. Each other table is that of
+    all collections, with a column `collection`.
     """
 
     places: tuple[str, ...]
-    deciding: tuple[str, ...]  # those that were unseen
+    deciding: tuple[str, ...]  # those that were unseen, whether they are among the places or not
 
     @classmethod
     def of(
-        cls, name: str, runs: Sequence[Notebook], known: Mapping[str, Place]
+        cls, name: str, runs: Mapping[str, Notebook], known: Mapping[str, Place]
     ) -> "OverCollections":
-        """Return a notebook over its runs, which have the order of the collections."""
+        """Return a notebook over its runs, by the collections."""
         deciding = tuple(place for place, described in known.items() if not described.seen)
-        return cls(name=name, runs=tuple(runs), places=tuple(known), deciding=deciding)
+        return cls(name=name, runs=tuple(runs.values()), places=tuple(runs), deciding=deciding)
 
     @property
     def by_place(self) -> dict[str, Notebook]:

@@ -1,6 +1,6 @@
 """The notebooks of a profile as cells: in one place, or in each of several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store import Cell, InputError, offenders
 
+# a notebook, the folder of its values in the reference ("" in one place), and its parameters
+Asked = tuple[Path, str, NotebookParameters]
+
 
 def planned(
     root: Path,
@@ -20,6 +23,7 @@ def planned(
     only: str,
     overrides: dict[str, Any] | None = None,
     from_reference: bool = False,
+    places: str = "",
 ) -> list[Cell]:
     """Return the cells of a profile: its notebooks.
 
@@ -38,12 +42,15 @@ def planned(
         Parameters of one notebook that change.
     from_reference
         Whether they are executed from the committed values, see `travel`.
+    places
+        Names of collections of `real`, separated by commas; empty: all, or those with committed
+        values if it is executed from them.
 
     Raises
     ------
     InputError
-        Overrides of several notebooks or of a profile with several places, an unknown notebook, or
-        one without committed values.
+        Overrides of several notebooks or of a profile with several places, an unknown notebook or
+        collection, or one without committed values.
     """
     paths = notebooks(root, only)
     changes = overrides or {}
@@ -53,17 +60,52 @@ def planned(
         paths = _with_parameters(root, profile, paths, only)
     elif changes.keys() - {"collection"} and len(paths) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    runs = []
-    for path, place, parameters in _asked(root, profile, paths, changes):
-        reference = ""
-        if from_reference:
-            reference = Path(profile, path.stem, place).as_posix()
-        runs.append(Notebook.of(path, parameters, reference))
+    asked = _asked(root, profile, paths, changes)
+    asked = _in_places(root, profile, asked, places, from_reference)
+    runs: dict[str, dict[str, Notebook]] = {path.stem: {} for path in paths}
+    for path, place, parameters in asked:
+        reference = _reference_of(profile, path, place) if from_reference else ""
+        runs[path.stem][place] = Notebook.of(path, parameters, reference)
     if from_reference:
         _refuse_without_values(root, profile, runs)
     if not has_places:
-        return list(runs)
-    return [_over_places(root, profile, path.stem, runs) for path in paths]
+        return [run for of_notebook in runs.values() for run in of_notebook.values()]
+    return [_over_places(root, profile, name, by_place) for name, by_place in runs.items()]
+
+
+def _reference_of(profile: str, notebook: Path, place: str) -> str:
+    """Return the folder of a notebook's values in a place, under that of the reference."""
+    return Path(profile, notebook.stem, place).as_posix()
+
+
+def _in_places(
+    root: Path, profile: str, asked: list[Asked], places: str, from_reference: bool
+) -> list[Asked]:
+    """Return those of the runs that are in the named places; of `real`, see `planned`.
+
+    Raises
+    ------
+    InputError
+        A place that is not there, or a profile whose places cannot be chosen.
+    """
+    if profile != collections.PROFILE:
+        if places:
+            raise InputError(f"--places {places}: of the profile {collections.PROFILE} only")
+        return asked
+    if places:
+        chosen = places.split(",")
+        unknown = set(chosen) - set(collections.places(root))
+        if unknown:
+            raise InputError(f"--places: {collections.FILE} has no {offenders(sorted(unknown))}")
+        return [run for run in asked if run[1] in chosen]
+    if from_reference:
+        return [run for run in asked if _has_values(root, _reference_of(profile, *run[:2]))]
+    return asked
+
+
+def _has_values(root: Path, reference: str) -> bool:
+    """Whether a folder of the reference has values that a notebook is executed from."""
+    return (root / REFERENCE / reference / CELLS).is_file()
 
 
 def _refuse_overrides(profile: str, changes: dict[str, Any]) -> None:
@@ -75,17 +117,18 @@ def _refuse_overrides(profile: str, changes: dict[str, Any]) -> None:
         )
 
 
-def _over_places(root: Path, profile: str, name: str, runs: Sequence[Notebook]) -> OverPlaces:
-    """Return a notebook over those of some runs that are its own."""
-    its_runs = tuple(run for run in runs if run.name == name)
+def _over_places(
+    root: Path, profile: str, name: str, by_place: Mapping[str, Notebook]
+) -> OverPlaces:
+    """Return a notebook over its runs."""
     if profile == worlds.PROFILE:
-        return worlds.Worlds(name=name, runs=its_runs)
-    return collections.OverCollections.of(name, its_runs, collections.places(root))
+        return worlds.Worlds(name=name, runs=tuple(by_place.values()))
+    return collections.OverCollections.of(name, by_place, collections.places(root))
 
 
 def _asked(
     root: Path, profile: str, paths: Sequence[Path], overrides: dict[str, Any]
-) -> list[tuple[Path, str, NotebookParameters]]:
+) -> list[Asked]:
     """Return each run's notebook, the folder of its values in the reference, and its parameters."""
     if profile == collections.PROFILE:
         return collections.asked(root, paths)
@@ -112,13 +155,15 @@ def _with_parameters(root: Path, profile: str, paths: Sequence[Path], only: str)
     return chosen
 
 
-def _refuse_without_values(root: Path, profile: str, runs: Sequence[Notebook]) -> None:
+def _refuse_without_values(
+    root: Path, profile: str, runs: Mapping[str, Mapping[str, Notebook]]
+) -> None:
     """Raise an InputError for notebooks whose values are not committed."""
     absent = set()
-    for run in runs:
-        values = root / REFERENCE / run.reference / CELLS
-        if not values.is_file():
-            absent.add(run.name)
+    for name, by_place in runs.items():
+        is_there = [_has_values(root, run.reference) for run in by_place.values()]
+        if not is_there or not all(is_there):
+            absent.add(name)
     if absent:
         raise InputError(
             f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}: run without the "
