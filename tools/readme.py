@@ -349,9 +349,12 @@ def _collections(reference: Path) -> str:
     """Return the claims over real collections, a table a notebook."""
     sections = []
     for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
+        notebook = path.parts[-3]
         each = pd.read_csv(path.with_name("collections.csv"))
-        table = collections_wording.page(each, pd.read_csv(path))
-        sections.append(_section(path.parts[-3], table))
+        in_worlds = reference / "worlds" / notebook / "tables" / "claims.csv"
+        of_worlds = pd.read_csv(in_worlds) if in_worlds.is_file() else None
+        table = collections_wording.page(each, pd.read_csv(path), of_worlds)
+        sections.append(_section(notebook, table))
     return "\n\n".join(sections) or "No run of the profile real is committed."
 
 

@@ -136,7 +136,10 @@ def test_a_claim_holds_where_all_its_parts_do():
 def test_the_page_has_a_column_a_collection_and_the_mean():
     each = of_each({name: table() for name in NAMES})
     shown = collections_wording.page(each, judged(each, NAMES[:3]))
-    assert list(shown) == ["claim", *NAMES, "mean", "finds", "conclusion"]
+    others = ["mean", "finds", "worlds", "known before", "conclusion"]
+    assert list(shown) == ["claim", *NAMES, *others]
+    assert shown["worlds"].item() == "–"
+    assert shown["known before"].item() == "Lupart et al., Table 2: -11.1 %"
     assert shown["a"].item() == "-10.0 % [-13.9, -6.1]"
     assert shown["conclusion"].item() == "holds on 3 of 3"
 
@@ -160,3 +163,25 @@ def test_a_claim_that_a_collection_does_not_answer_has_no_mean():
     assert shown["conclusion"].item() == "incomplete: 2 of the collections that decide answer it"
     rows = collections_wording.forest_rows(each, found)
     assert rows["collection"].tolist() == ["a", "b"]
+
+
+def test_what_worlds_say_and_what_is_published_stand_beside_a_claim_of_the_same_measure():
+    names = ("real-resttest-dense", "real-exposure-kind")  # the second one: of another scale
+    each = of_each({name: pd.concat([table(claim) for claim in names]) for name in NAMES})
+    found = judged(each, NAMES)
+    claims = {"resttest-dense": -0.08, "exposure-kind": 0.07}
+    rows = [
+        {"claim": name, "estimate": one, "low": one - 0.01, "high": one + 0.01}
+        for name, one in claims.items()
+    ]
+    worlds = pd.DataFrame(rows)
+    shown = collections_wording.page(each, found, worlds)
+    assert shown["worlds"].tolist() == ["-8.0 % [-9.0, -7.0]", "–"]
+    drawn = collections_wording.forest_rows(each, found, of_worlds=worlds)
+    of_first = drawn[drawn["claim"] == "resttest dense"].set_index("collection")
+    assert of_first.index.tolist() == [*NAMES, "mean", "worlds"]
+    assert of_first.loc["mean", "published"] == pytest.approx(-0.115)
+    assert of_first["published"].notna().sum() == 1
+    of_second = drawn[drawn["claim"] == "exposure kind"]
+    assert of_second["collection"].tolist() == [*NAMES, "mean"]
+    assert of_second["published"].isna().all()

@@ -64,11 +64,13 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     """An entry of `claims.yaml`; what each field means stands there.
 
     `levels` are the published means behind `published`: of the first side and of the second. `part`
-    says which one this is of a claim of the section REAL with several.
+    says which one this is of a claim of the section REAL with several, and `source` what was
+    published or seen before.
     """
 
     name: str
     part: str = ""
+    source: str = ""
     paper: str
     notebook: str
     place: str = ""
@@ -182,7 +184,8 @@ def of_collections() -> dict[str, Claim]:
         whole = {key: entry[key] for key in ("notebook", "sentence", "asks", "margin", "gate")}
         for part in entry["parts"]:
             full_name = name_of_part(name, part.get("part", ""))
-            fields = {"name": full_name, "paper": REAL, "known": (), **whole, **part}
+            fields = {"name": full_name, "source": entry["from"], "paper": REAL, "known": ()}
+            fields |= {**whole, **part}
             claims[full_name] = _checked(fields)
     return claims
 

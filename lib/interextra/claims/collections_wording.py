@@ -1,12 +1,12 @@
 """Claims over collections in words: a decision for each, and a table and a frame for a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from interextra.claims.claim import Claim, of_collections
+from interextra.claims.claim import Claim, of_collections, stated
 from interextra.claims.over_collections import (
     CLOSED,
     CONTRADICTED,
@@ -19,6 +19,7 @@ from interextra.claims.over_collections import (
 from interextra.stats.formatting import spelled
 
 MEAN = "mean"  # the row of what the deciding collections say together
+WORLDS = "worlds"  # a column, and a row: what generated worlds say
 NONE = "–"
 
 Row = Mapping[str, Any]
@@ -82,21 +83,25 @@ def _times_the_data(part: Row) -> float:
     return max(1.0, np.ceil(times))
 
 
-def page(each: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def page(
+    each: pd.DataFrame, table: pd.DataFrame, of_worlds: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Return a table for the page: a row a claim or part of one, a column a collection.
 
     Parameters
     ----------
     each : of `over_collections.of_each`.
     table : of `over_collections.judged`.
+    of_worlds : the claims of the same notebook over generated worlds.
 
     Returns
     -------
-    DataFrame[claim, the collections, mean, finds, conclusion]
-        finds: the smallest effect that is found with 80 % power. conclusion: of the whole claim, in
-        its first row.
+    DataFrame[claim, the collections, mean, finds, worlds, known before, conclusion]
+        finds: the smallest effect that is found with 80 % power. worlds: see `in_worlds`. known
+        before and conclusion: of the whole claim, in its first row.
     """
     left_to_tell = decisions(table)
+    worlds = in_worlds(table["claim"], of_worlds)
     names = each["collection"].unique()
     lines = []
     for row in table.to_dict("records"):
@@ -108,9 +113,43 @@ def page(each: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
         is_judged = row["verdict"] != INCOMPLETE
         line[MEAN] = _cell(row, claim) if is_judged else NONE
         line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
-        line["conclusion"] = left_to_tell.pop(_whole(claim.name), "")
+        line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
+        conclusion = left_to_tell.pop(_whole(claim.name), "")
+        line["known before"] = claim.source if conclusion else ""
+        line["conclusion"] = conclusion
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+def in_worlds(names: Iterable[str], of_worlds: pd.DataFrame | None) -> dict[str, dict]:
+    """Return claims with what generated worlds say of the same: of the same measure and scale.
+
+    Parameters
+    ----------
+    names : of claims over collections.
+    of_worlds : the claims of a notebook over generated worlds; None or empty for none.
+    """
+    if of_worlds is None or of_worlds.empty:
+        return {}
+    rows = {row["claim"]: row for row in of_worlds.to_dict("records")}
+    found = {}
+    for name in names:
+        like = _like(of_collections()[name])
+        if like and like.name in rows:
+            found[name] = rows[like.name]
+    return found
+
+
+def _like(claim: Claim) -> Claim | None:
+    """Return the claim about one data set that asks the same of the same measure, if there is one.
+
+    It has the same name but for the first word.
+    """
+    like = stated().get(claim.name.removeprefix("real-"))
+    if like is None:
+        return None
+    is_same = (like.measure, like.scale, like.side) == (claim.measure, claim.scale, claim.side)
+    return like if is_same else None
 
 
 def _sentence(claim: Claim) -> str:
@@ -125,20 +164,24 @@ def _cell(row: Row, claim: Claim) -> str:
 
 
 def forest_rows(
-    each: pd.DataFrame, table: pd.DataFrame, deciding: Sequence[str] = ()
+    each: pd.DataFrame,
+    table: pd.DataFrame,
+    deciding: Sequence[str] = (),
+    of_worlds: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Return the rows of a forest: each claim in each collection, and their mean.
+    """Return the rows of a forest: each claim in each collection, their mean, and that of worlds.
 
     Parameters
     ----------
-    each, table : see `page`.
+    each, table, of_worlds : see `page`.
     deciding : collections that decide; the others are marked as seen.
 
     Returns
     -------
-    DataFrame[claim, collection, estimate, low, high, excluded]
-        claim: as a heading. excluded: a system that the claim names is not shown to beat BM25 in
-        domain.
+    DataFrame[claim, collection, of, estimate, low, high, published, excluded]
+        claim: as a heading. of: whether it is one collection or a mean. published: beside the mean,
+        where the paper has this measure. excluded: a system that the claim names is not shown to
+        beat BM25 in domain.
     """
     of_each = each[each["claim"].isin(table["claim"])].copy()
     gated = [name for name, claim in of_collections().items() if claim.is_gated]
@@ -148,10 +191,19 @@ def forest_rows(
         is_seen = ~of_each["collection"].isin(deciding)
         of_each.loc[is_seen, "collection"] += " (seen)"
     is_judged = table["verdict"] != INCOMPLETE
-    means = table[is_judged].assign(collection=MEAN, excluded=False)
-    columns = ["claim", "collection", "estimate", "low", "high", "excluded"]
-    rows = pd.concat([of_each[columns], means[columns]], ignore_index=True)
-    return rows.assign(claim=rows["claim"].map(_heading))
+    means = table[is_judged].assign(collection=MEAN)
+    worlds = []
+    for name, row in in_worlds(table["claim"], of_worlds).items():
+        worlds.append(row | {"claim": name, "collection": WORLDS})
+    parts = {"a collection": of_each, "a mean": pd.concat([means, pd.DataFrame(worlds)])}
+    rows = pd.concat(parts, names=["of"]).reset_index("of")
+    rows["excluded"] = rows["excluded"].eq(True)
+    likes = rows["claim"].map(lambda name: _like(of_collections()[name]))
+    published = [like.published if like else np.nan for like in likes]
+    rows["published"] = np.where(rows["collection"] == MEAN, published, np.nan)
+    rows["claim"] = rows["claim"].map(_heading)
+    columns = ["claim", "collection", "of", "estimate", "low", "high", "published", "excluded"]
+    return rows[columns].reset_index(drop=True)
 
 
 def _heading(name: str) -> str:

@@ -272,11 +272,14 @@ class Session(OutputFolder):
         if judged.empty:
             print("No committed run of the profile real is here.")
             return None
-        rows = collections_wording.forest_rows(each, judged)
+        of_worlds = self.reference("worlds", "claims")
+        rows = collections_wording.forest_rows(each, judged, of_worlds=of_worlds)
         label = "estimate (points or percent)"
-        drawn = figures.forest(rows, "collection", "estimate", label, panel="claim", percent=True)
+        drawn = figures.forest(
+            rows, "collection", "estimate", label, panel="claim", hue="of", percent=True
+        )
         self.figure(drawn, "over_collections")
-        return shown(collections_wording.page(each, judged))
+        return shown(collections_wording.page(each, judged, of_worlds))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""
