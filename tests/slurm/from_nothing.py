@@ -1,7 +1,7 @@
 """The paper's profile on a real Slurm, from nothing: fetched, planned, some results of each kind.
 
 Collections and models are miniatures in the true formats (`tests/toy_downloads.py`), trainings take a
-step or two, sets of queries are a fiftieth as large; the graph of results and the code are those of
+step or two, sets of queries are a twentieth as large; the graph of results and the code are those of
 the profile. Snakemake is killed midway, and goes on. What was computed, a row a kind, and what each
 job asked for and used, a row a job, are left in build/slurm. Run: python tests/slurm/from_nothing.py [RESULTS_A_KIND]
 """
@@ -34,18 +34,18 @@ SHORTER = {
     r"epochs: \d+": "epochs: 0.00001",
     r"batch_size: \d+": "batch_size: 8",
     r"n_negatives: \d{2,}": "n_negatives: 2",
-    r"rerank_depth: \d{2,}": "rerank_depth: 10",
-    r"negative_depth: \d{2,}": "negative_depth: 10",  # a teacher scores them for each query
+    r"rerank_depth: \d{2,}": "rerank_depth: 4",
+    r"negative_depth: \d{2,}": "negative_depth: 4",  # a teacher scores them for each query
     r"precision: bf16": "precision: fp32",  # a hundred times faster where a CPU has no units for it
 }
-SMALLER = 50  # times
+SMALLER = 20  # times
 SIZES = re.compile(r"\b(?!batch_)(\w*_)?(sizes?|n_test): \[?[\d, ]+")  # of sets of queries
 
 
 def shorten(folder: Path) -> None:
     """Let trainings of all YAML files below a folder take a step or two of eight queries.
 
-    Sets of queries are a fiftieth as large as they say.
+    Sets of queries are a twentieth as large as they say.
     """
     for path in folder.rglob("*.yaml"):
         text = path.read_text(encoding="utf-8")
