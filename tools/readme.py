@@ -117,6 +117,7 @@ def results(reference: Path) -> dict[str, str]:
         "exposure": _exposure(reference, committed),
         "mismatch": _mismatch(reference),
         "collections": _collections(reference),
+        "fresh": _fresh(reference),
         "claims": _claims(reference),
     }
 
@@ -356,6 +357,15 @@ def _collections(reference: Path) -> str:
         table = collections_wording.page(each, pd.read_csv(path), of_worlds)
         sections.append(_section(notebook, table))
     return "\n\n".join(sections) or "No run of the profile real is committed."
+
+
+def _fresh(reference: Path) -> str:
+    """Return what the worlds of the profile fresh say of claims, a table a notebook."""
+    paths = sorted((reference / "fresh").glob("*/tables/claims.csv"))
+    pages = [page({"fresh worlds": pd.read_csv(path)}) for path in paths]
+    names = [path.parts[-3] for path in paths]
+    sections = map(_section, names, pages)
+    return "\n\n".join(sections) or "No run of the profile fresh is committed."
 
 
 def _section(heading: str, table: pd.DataFrame) -> str:

@@ -27,8 +27,8 @@ def planned(
 ) -> list[Cell]:
     """Return the cells of a profile: its notebooks.
 
-    Of `worlds` and `real` they are those that have a file under params/. All parameters are checked
-    before the first plan is made.
+    Of `worlds`, `fresh` and `real` they are those that have a file under params/. All parameters
+    are checked before the first plan is made.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def planned(
     """
     paths = notebooks(root, only)
     changes = overrides or {}
-    has_places = profile in (worlds.PROFILE, collections.PROFILE)
+    has_places = profile in (*worlds.SEEDS, collections.PROFILE)
     if has_places:
         _refuse_overrides(profile, changes)
         paths = _with_parameters(root, profile, paths, only)
@@ -121,8 +121,9 @@ def _over_places(
     root: Path, profile: str, name: str, by_place: Mapping[str, Notebook]
 ) -> OverPlaces:
     """Return a notebook over its runs."""
-    if profile == worlds.PROFILE:
-        return worlds.Worlds(name=name, runs=tuple(by_place.values()))
+    if profile in worlds.SEEDS:
+        runs = tuple(by_place.values())
+        return worlds.Worlds(name=name, runs=runs, seeds=worlds.SEEDS[profile])
     return collections.OverCollections.of(name, by_place, collections.places(root))
 
 
@@ -133,9 +134,9 @@ def _asked(
     if profile == collections.PROFILE:
         return collections.asked(root, paths)
     changes_by_place = {"": overrides}
-    if profile == worlds.PROFILE:
+    if profile in worlds.SEEDS:
         changes_by_place = {}
-        for seed in worlds.SEEDS:
+        for seed in worlds.SEEDS[profile]:
             changes_by_place[str(seed)] = {"collection": f"mini:seed={seed}"}
     asked = []
     for path in paths:
