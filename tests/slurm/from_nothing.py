@@ -37,6 +37,11 @@ SHORTER = {
     r"rerank_depth: \d{2,}": "rerank_depth: 4",
     r"negative_depth: \d{2,}": "negative_depth: 4",  # a teacher scores them for each query
     r"precision: bf16": "precision: fp32",  # a hundred times faster where a CPU has no units for it
+    # the miniatures' vectors have 64 dimensions
+    r"truncations: \[384, 192, 96\]": "truncations: [32, 16, 8]",
+    r"(dimension|truncate_dim): 192": r"\1: 16",
+    "PCA192": "PCA16",
+    "OPQ48,PQ48": "OPQ16,PQ16",
 }
 SMALLER = 20  # times
 SIZES = re.compile(r"\b(?!batch_)(\w*_)?(sizes?|n_test): \[?[\d, ]+")  # of sets of queries
