@@ -90,6 +90,15 @@ def test_parameters_of_a_collection_reach_the_notebooks_that_have_them(root):
     assert not hasattr(parameters_on(root, buckets, place), "shift")
 
 
+def test_a_notebook_runs_where_no_collection_leaves_it_out(root, monkeypatch):
+    here = collections.Place(collection="mini")
+    elsewhere = collections.Place(collection="mini", without=["03"])
+    monkeypatch.setattr(collections, "places", lambda root: {"a": here, "b": elsewhere})
+    notebooks = [root / "notebooks" / name for name in ("03_resttest.ipynb", "02_restrain.ipynb")]
+    asked = [(path.stem[:2], place) for path, place, _ in collections.asked(root, notebooks)]
+    assert asked == [("03", "a"), ("02", "a"), ("02", "b")]
+
+
 def test_tables_of_all_collections_are_one_and_claims_are_judged():
     def run(number):
         fields = {"source": "s", "parameters": "{}", "uses": (), "plan": (), "files": str(number)}

@@ -29,8 +29,9 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     """A collection of the profile, as its file describes it.
 
     `seen`: something had been trained on it before the claims were written, so that it stands
-    beside those that decide; `trainings` of each system on each set; `parameters` of all notebooks
-    that have them.
+    beside those that decide; `trainings` of each system on each set, unless a notebook's file names
+    its seeds; `parameters` of all notebooks that have them; `without`: numbers of notebooks that do
+    not run there.
     """
 
     collection: str
@@ -38,6 +39,7 @@ class Place(BaseModel, frozen=True, extra="forbid"):
     trainings: int = 1
     recipes: dict[str, dict[str, Any]] = {}
     parameters: dict[str, Any] = {}
+    without: tuple[str, ...] = ()
 
 
 class OverCollections(OverPlaces):
@@ -107,7 +109,8 @@ def asked(root: Path, paths: Sequence[Path]) -> list[tuple[Path, str, NotebookPa
     runs = []
     for path in paths:
         for name, place in places(root).items():
-            runs.append((path, name, parameters_on(root, path, place)))
+            if path.stem[:2] not in place.without:
+                runs.append((path, name, parameters_on(root, path, place)))
     return runs
 
 
@@ -121,7 +124,7 @@ def parameters_on(root: Path, notebook: Path, place: Place) -> NotebookParameter
             values[name] = value
     for name in SEEDS:
         if name in kind.model_fields:
-            values[name] = list(range(1, place.trainings + 1))
+            values.setdefault(name, list(range(1, place.trainings + 1)))
     values = {name: with_chosen(value, place.recipes) for name, value in values.items()}
     values |= {"profile": PROFILE, "collection": place.collection}
     return checked(kind, values, f"{where}, {place.collection}")
