@@ -21,7 +21,10 @@ from interextra.store.files import read_json
 
 # Profile → tables and figures with texts of real queries, which are not ours to pass on: no part
 # of its reference.
-WITHHELD = {"small": ("duplicates", "passages_tsne", "passages_pca")}
+WITHHELD = {
+    "small": ("duplicates", "passages_tsne", "passages_pca"),
+    "real": ("clusters",),
+}
 MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
 # Relative difference allowed to a number that follows from a training, on the same kind of
 # processor; on another kind to one that follows from none: there products of matrices round
