@@ -2,9 +2,10 @@
 
 Trained on 2,000 random training queries of a collection, three rates around the recipe's and one or
 three epochs, measured by RR@10 on its development queries, which measure nothing else (500 of them
-for a cross-encoder, which reads 30 passages for each). The results
-are cells, so that a grid that was ended goes on. The table is added to bench/measured/grids.csv;
-the best row of each architecture is the recipe of the profile in that collection.
+for a cross-encoder, which reads 30 passages for each). A training strategy that goes on from
+another model, or learns from one, needs that model's grid before its own. The results are cells, so
+that a grid that was ended goes on. The table is added to bench/measured/grids.csv; the best row of
+each recipe is the recipe of the profile in that collection.
 
     python -m tools.grids COLLECTION [--recipes RECIPE …] [--initialisation FOLDER] [--out FILE]
 """
@@ -13,6 +14,7 @@ import argparse
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,7 +23,9 @@ from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.topk import device
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import RunParameters
+from interextra.site.collections import Recipes, with_chosen
 from interextra.site.repository import repository_root
+from interextra.store.errors import InputError, offenders
 from interextra.store.folders import Store
 from interextra.store.schedule import build_all
 
@@ -29,6 +33,17 @@ RECIPES = ("small-dense", "small-colbert", "small-splade", "small-reranker")
 # a cross-encoder without BM25's score
 ALONE = {"small-reranker": {"first_stage_weight": 0, "rerank_depth": 30}}
 N_DEV_ALONE = 500
+# the models that a training strategy needs, as notebook 06 names them
+NEEDED: dict[str, dict[str, Any]] = {
+    "small-star": {"after": "small-dense"},
+    "small-adore": {"after": {"recipe": "small-star", "after": "small-dense"}},
+    "small-tct": {"teacher": "small-colbert"},
+}
+BEFORE = {
+    "small-star": ["small-dense"],
+    "small-adore": ["small-dense", "small-star"],
+    "small-tct": ["small-colbert"],
+}
 TIMES_THE_RATE = (0.5, 1, 2)
 EPOCHS = (1, 3)
 N_TRAIN = 2000
@@ -38,9 +53,31 @@ KEYS = ["collection", "recipe"]
 OUT = Path("bench", "measured", "grids.csv")
 
 
-def entries(name: str, initialisation: str = "") -> list[Recipe]:
-    """Return the recipes of a grid: the rates and epochs around a recipe's own."""
-    options = dict(ALONE.get(name, {}))
+def entries(name: str, initialisation: str = "", known: Recipes | None = None) -> list[Recipe]:
+    """Return the recipes of a grid: the rates and epochs around a recipe's own.
+
+    Parameters
+    ----------
+    name : of the recipe.
+    initialisation : of all of them; unless given, the recipe's own.
+    known : what other grids have chosen, by `options_chosen`.
+
+    Returns
+    -------
+    list[Recipe]
+        Each rate with each number of epochs.
+
+    Raises
+    ------
+    InputError
+        The grid of a model that the recipe needs is missing.
+    """
+    known = known or {}
+    missing = [other for other in BEFORE.get(name, []) if other not in known]
+    if missing:
+        raise InputError(f"{name} needs the grid of {offenders(missing)}: measure that one first")
+    needed = with_chosen(NEEDED.get(name, {}), known)
+    options = {**ALONE.get(name, {}), **needed}
     if initialisation:
         options["initialisation"] = initialisation
     rate = load_recipe(name).learning_rate
@@ -51,15 +88,21 @@ def entries(name: str, initialisation: str = "") -> list[Recipe]:
     return recipes
 
 
-def _grid(names: Sequence[str], initialisation: str) -> Iterator[tuple[str, Recipe]]:
+def _grid(
+    names: Sequence[str], initialisation: str, known: Recipes
+) -> Iterator[tuple[str, Recipe]]:
     """Yield the recipes of some grids, each with the name of its own."""
     for name in names:
-        for recipe in entries(name, initialisation):
+        for recipe in entries(name, initialisation, known):
             yield name, recipe
 
 
 def measured(
-    collection: str, names: Sequence[str], store: Store, initialisation: str = ""
+    collection: str,
+    names: Sequence[str],
+    store: Store,
+    initialisation: str = "",
+    before: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Train and measure the grids of some recipes on a collection.
 
@@ -69,6 +112,7 @@ def measured(
     names : of the recipes.
     store : of results.
     initialisation : of all of them; unless given, the recipes' own.
+    before : the grids that were measured before, of any collection.
 
     Returns
     -------
@@ -79,8 +123,10 @@ def measured(
     train = plans.training_queries(p)
     [dev] = plans.test_queries(p, ["dev"])
     some = dev.model_copy(update={"limit": N_DEV_ALONE, "seed": p.seed})
+    name_of_collection = dev.source.open().name
+    known = {} if before is None else options_chosen(before, name_of_collection)
     rows = []
-    for name, recipe in _grid(names, initialisation):
+    for name, recipe in _grid(names, initialisation, known):
         row = {option: getattr(recipe, option) for option in OPTIONS}
         searched = some if name in ALONE else dev
         run = plans.run_of(p, recipe, train, 1, (searched,))
@@ -91,7 +137,7 @@ def measured(
     grouped = by_query.groupby(["recipe", *OPTIONS], sort=False)["value"]
     table = grouped.agg(["mean", "size"]).reset_index()
     table = table.rename(columns={"mean": MEASURE, "size": "n_queries"})
-    table.insert(0, "collection", dev.source.open().name)
+    table.insert(0, "collection", name_of_collection)
     return table.assign(n_train=train.size(), device=device())
 
 
@@ -109,6 +155,12 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
     order = [*KEYS, MEASURE, "epochs", "learning_rate"]
     by_value = table.sort_values(order, ascending=[True, True, False, True, True], kind="stable")
     return by_value.drop_duplicates(KEYS).reset_index(drop=True)
+
+
+def options_chosen(table: pd.DataFrame, collection: str) -> dict[str, dict[str, Any]]:
+    """Return the rate and epochs that a collection chose, by the recipe, as in its profile."""
+    best = chosen(table[table["collection"] == collection])
+    return best.set_index("recipe")[OPTIONS].astype(object).to_dict("index")
 
 
 def add(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -134,7 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=root / OUT)
     args = parser.parse_args(arguments)
     store = Store(root / "outputs" / "cells")
-    table = measured(args.collection, args.recipes, store, args.initialisation)
+    before = pd.read_csv(args.out) if args.out.is_file() else None
+    table = measured(args.collection, args.recipes, store, args.initialisation, before)
     every = add(table, args.out)
     print(chosen(every).to_string(index=False))
 

@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 from interextra.claims import collections_wording
-from interextra.claims.over_collections import judged, of_each
+from interextra.claims.claim import REAL, of_collections, of_notebook, stated
+from interextra.claims.over_collections import DESCRIBED, judged, of_each
 
 NAMES = ["a", "b", "c", "d"]
 LOSS, EQUAL = "real-kind-dense", "real-exposure-control: as many as the kind has"
@@ -185,3 +186,23 @@ def test_what_worlds_say_and_what_is_published_stand_beside_a_claim_of_the_same_
     of_second = drawn[drawn["claim"] == "exposure kind"]
     assert of_second["collection"].tolist() == [*NAMES, "mean"]
     assert of_second["published"].isna().all()
+
+
+def test_a_claim_that_the_section_does_not_ask_is_described():
+    described = table("hard-negatives-gap", 0.02)
+    each = of_each({"a": described, "b": described})
+    judged_rows = judged(each, NAMES)
+    assert judged_rows["verdict"].tolist() == [DESCRIBED]
+    assert judged_rows["estimate"].isna().all()
+    [row] = collections_wording.page(each, judged_rows).to_dict("records")
+    assert row["a"] == row["b"] and row["a"].startswith("+2.0 percentage points of Δ")
+    assert (row["mean"], row["conclusion"]) == ("–", "described on 2 collections, no verdict")
+    drawn = collections_wording.forest_rows(each, judged_rows)
+    assert drawn["collection"].tolist() == ["a", "b"]
+
+
+def test_notebooks_of_the_section_answer_its_claims_alone_and_others_the_papers():
+    asked = {claim.name for claim in of_notebook("05_architecture_comparison", REAL)}
+    assert asked <= of_collections().keys()
+    others = {claim.name for claim in of_notebook("06_pretraining_study", REAL)}
+    assert "hard-negatives-gap" in others and others <= stated().keys()

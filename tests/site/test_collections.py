@@ -46,13 +46,9 @@ def test_what_names_no_recipe_stays():
 
 def test_rates_and_epochs_are_the_best_of_the_grids(root):
     """A second pass learns as the first one did, and MedQuAD has the recipes as they are."""
-    best = grids.chosen(pd.read_csv(root / grids.OUT))
+    measured = pd.read_csv(root / grids.OUT)
     for name, place in places(root).items():
-        of_collection = best[best["collection"] == IN_GRIDS.get(name, name)]
-        chosen = {
-            row["recipe"]: {"learning_rate": row["learning_rate"], "epochs": row["epochs"]}
-            for row in of_collection.to_dict("records")
-        }
+        chosen = grids.options_chosen(measured, IN_GRIDS.get(name, name))
         if chosen:
             chosen["small-compressed"] = chosen["small-dense"]
         assert place.recipes == chosen, name

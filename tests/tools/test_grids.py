@@ -4,7 +4,14 @@ import pandas as pd
 import pytest
 
 from interextra.models.recipe import load_recipe
-from tools.grids import KEYS, OPTIONS, OUT, RECIPES, add, chosen, entries
+from interextra.store.errors import InputError
+from tools.grids import BEFORE, KEYS, OPTIONS, OUT, RECIPES, add, chosen, entries, options_chosen
+
+KNOWN = {
+    "small-dense": {"learning_rate": 0.1, "epochs": 3},
+    "small-star": {"learning_rate": 0.2, "epochs": 1},
+    "small-colbert": {"learning_rate": 0.3, "epochs": 2},
+}
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -51,6 +58,30 @@ def test_the_committed_grids_are_whole(root):
     grids = pd.read_csv(root / OUT)
     for (_, name), of_recipe in grids.groupby(KEYS):
         for option in OPTIONS:
-            asked = [getattr(recipe, option) for recipe in entries(name)]
+            asked = [getattr(recipe, option) for recipe in entries(name, known=KNOWN)]
             assert of_recipe[option].tolist() == pytest.approx(asked)
         assert of_recipe["n_train"].eq(2000).all() and of_recipe["RR@10"].between(0, 1).all()
+
+
+def test_a_training_strategy_goes_on_from_what_was_chosen():
+    """Of ADORE both passes before it, and of TCT-ColBERT its teacher."""
+    star = load_recipe(entries("small-adore", known=KNOWN)[0].after)
+    assert (star.learning_rate, star.epochs) == (0.2, 1)
+    dense = load_recipe(star.after)
+    assert (dense.learning_rate, dense.epochs) == (0.1, 3)
+    teacher = load_recipe(entries("small-tct", known=KNOWN)[0].teacher)
+    assert (teacher.learning_rate, teacher.epochs) == (0.3, 2)
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_the_grid_of_a_model_that_is_needed_comes_before(name):
+    with pytest.raises(InputError, match=rf"{name} needs the grid of 'small-\w+'"):
+        entries(name, known={})
+
+
+def test_options_are_those_of_one_collection():
+    grids = [table(place, "small-dense", (0.1, 3, 0.5), (0.2, 1, 0.6)) for place in "ab"]
+    grids.append(table("b", "small-dense", (0.4, 1, 0.9)))
+    assert options_chosen(pd.concat(grids), "a") == {
+        "small-dense": {"learning_rate": 0.2, "epochs": 1}
+    }

@@ -223,9 +223,15 @@ def _problem(error: Any) -> str:
 
 
 def of_notebook(notebook: str, profile: str = "") -> list[Claim]:
-    """Return the claims that a notebook answers in a profile, the primary ones first."""
-    asked = of_collections() if profile == REAL else stated()
-    claims = [claim for claim in asked.values() if claim.notebook == notebook]
+    """Return the claims that a notebook answers in a profile, the primary ones first.
+
+    In the profile REAL those of its section; where that asks nothing of a notebook, the other ones,
+    which are then described.
+    """
+    claims = [claim for claim in stated().values() if claim.notebook == notebook]
+    if profile == REAL:
+        asked = [claim for claim in of_collections().values() if claim.notebook == notebook]
+        claims = asked or claims
     return sorted(claims, key=lambda claim: claim.secondary)
 
 

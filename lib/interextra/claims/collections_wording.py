@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from interextra.claims.claim import Claim, of_collections, stated
+from interextra.claims.claim import Claim, every_claim, of_collections, stated
 from interextra.claims.over_collections import (
     CLOSED,
     CONTRADICTED,
     DEPENDS,
+    DESCRIBED,
     HOLDS,
     INCOMPLETE,
     NO_GATE,
@@ -21,6 +22,7 @@ from interextra.stats.formatting import spelled
 MEAN = "mean"  # the row of what the deciding collections say together
 WORLDS = "worlds"  # a column, and a row: what generated worlds say
 NONE = "–"
+WITHOUT_MEAN = (INCOMPLETE, DESCRIBED)
 
 Row = Mapping[str, Any]
 
@@ -47,8 +49,11 @@ def _decision(parts: Sequence[Row]) -> str:
 
     A claim with several parts holds where all of them do.
     """
-    if INCOMPLETE in {part["verdict"] for part in parts}:
-        fewest = min(part["n"] for part in parts)
+    verdicts = {part["verdict"] for part in parts}
+    fewest = min(part["n"] for part in parts)
+    if DESCRIBED in verdicts:
+        return f"{DESCRIBED} on {fewest:.0f} collections, no verdict"
+    if INCOMPLETE in verdicts:
         return f"{INCOMPLETE}: {fewest:.0f} of the collections that decide answer it"
     text = _without_gate(parts)
     gate, n = parts[0]["gate"], parts[0]["n"]
@@ -105,12 +110,12 @@ def page(
     names = each["collection"].unique()
     lines = []
     for row in table.to_dict("records"):
-        claim = of_collections()[row["claim"]]
+        claim = every_claim()[row["claim"]]
         line = {"claim": _sentence(claim)}
         line |= dict.fromkeys(names, NONE)
         for own in each[each["claim"] == claim.name].to_dict("records"):
             line[own["collection"]] = _cell(own, claim)
-        is_judged = row["verdict"] != INCOMPLETE
+        is_judged = row["verdict"] not in WITHOUT_MEAN
         line[MEAN] = _cell(row, claim) if is_judged else NONE
         line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
         line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
@@ -134,7 +139,7 @@ def in_worlds(names: Iterable[str], of_worlds: pd.DataFrame | None) -> dict[str,
     rows = {row["claim"]: row for row in of_worlds.to_dict("records")}
     found = {}
     for name in names:
-        like = _like(of_collections()[name])
+        like = _like(every_claim()[name])
         if like and like.name in rows:
             found[name] = rows[like.name]
     return found
@@ -184,21 +189,21 @@ def forest_rows(
         beat BM25 in domain.
     """
     of_each = each[each["claim"].isin(table["claim"])].copy()
-    gated = [name for name, claim in of_collections().items() if claim.is_gated]
+    gated = [name for name, claim in every_claim().items() if claim.is_gated]
     is_ahead = of_each["lead_low"] > 0
     of_each["excluded"] = of_each["claim"].isin(gated) & ~is_ahead
     if deciding:
         is_seen = ~of_each["collection"].isin(deciding)
         of_each.loc[is_seen, "collection"] += " (seen)"
-    is_judged = table["verdict"] != INCOMPLETE
-    means = table[is_judged].assign(collection=MEAN)
+    has_mean = ~table["verdict"].isin(WITHOUT_MEAN)
+    means = table[has_mean].assign(collection=MEAN)
     worlds = []
     for name, row in in_worlds(table["claim"], of_worlds).items():
         worlds.append(row | {"claim": name, "collection": WORLDS})
     parts = {"a collection": of_each, "a mean": pd.concat([means, pd.DataFrame(worlds)])}
     rows = pd.concat(parts, names=["of"]).reset_index("of")
     rows["excluded"] = rows["excluded"].eq(True)
-    likes = rows["claim"].map(lambda name: _like(of_collections()[name]))
+    likes = rows["claim"].map(lambda name: _like(every_claim()[name]))
     published = [like.published if like else np.nan for like in likes]
     rows["published"] = np.where(rows["collection"] == MEAN, published, np.nan)
     rows["claim"] = rows["claim"].map(_heading)

@@ -25,6 +25,7 @@ CONTRADICTED = "contradicted"
 DEPENDS = "depends on the collection"
 OPEN = "open"
 INCOMPLETE = "incomplete"  # not every collection that decides answers it, yet
+DESCRIBED = "described"  # the section `real` does not ask it
 NO_GATE = ""  # of a claim that asks for none
 CLOSED = "none"  # no collection where the systems are ahead of BM25
 # columns of `of_each`
@@ -106,7 +107,8 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
     DataFrame[claim, estimate, low, high, error, resolution, p_value, p_holm, verdict, gate, k, n,
     random_effects, random_low, random_high, prediction_low, prediction_high, tau, n_queries]
         A row a part of a claim. One that not all these collections answer has no mean: its verdict
-        is INCOMPLETE, and n counts those that do. low and high: plain 95 %.
+        is INCOMPLETE, and n counts those that do. Nor has a claim that the section does not ask,
+        which is DESCRIBED. low and high: plain 95 %.
         resolution: the smallest effect that the corrected test of a family of this size finds with
         80 % power. p_value: that the mean is on the claimed side (of equality: within the margin,
         by two one-sided tests); p_holm: after Holm's correction over the family. verdict: what the
@@ -116,11 +118,13 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
     """
     of_deciding = each[each["collection"].isin(deciding)]
     complete = []
-    incomplete = []
+    without_mean = []
     for name, of_claim in of_deciding.groupby("claim", sort=False):
-        claim = of_collections()[name]
-        if len(of_claim) < len(deciding):
-            incomplete.append({"claim": name, "verdict": INCOMPLETE, "n": len(of_claim)})
+        claim = of_collections().get(name)
+        if claim is None:
+            without_mean.append({"claim": name, "verdict": DESCRIBED, "n": len(of_claim)})
+        elif len(of_claim) < len(deciding):
+            without_mean.append({"claim": name, "verdict": INCOMPLETE, "n": len(of_claim)})
         else:
             complete.append(_mean(claim, of_claim) | _of_collections(claim, of_claim))
     table = pd.DataFrame(complete)
@@ -129,7 +133,7 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
         table["resolution"] = _z_of_resolution(len(table)) * table["error"]
         table["verdict"] = [_verdict(row) for row in table.to_dict("records")]
     columns = [*MEAN, *JUDGED, *RANDOM_EFFECTS, "n_queries"]
-    return pd.concat([table, pd.DataFrame(incomplete)]).reindex(columns=columns)
+    return pd.concat([table, pd.DataFrame(without_mean)]).reindex(columns=columns)
 
 
 def _z_of_resolution(n_tests: int) -> float:

@@ -21,6 +21,7 @@ from interextra.notebooks.parameters import (
     GateParameters,
     Measures,
     Names,
+    NamesByName,
     PretrainingParameters,
     Relevance,
     ReSTrainParameters,
@@ -127,6 +128,9 @@ class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, Pretrai
         "its own weights",
     )
 
+    only: NamesByName = parameter(
+        {}, "protocol: its strategies and initialisations beside BM25; of one not named all"
+    )
     restrain_measures: Measures = parameter(
         ["nDCG@10", "R@100"], "under ReSTrain; the training strategies are judged by the first"
     )
