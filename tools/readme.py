@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 from interextra import cli, figures
 from interextra.claims import collections_wording
-from interextra.claims.claim import REAL, Claim, stated
+from interextra.claims.claim import REAL, Claim, every_claim, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
@@ -36,7 +36,8 @@ from interextra.store.files import read_json
 from interextra.world.generate import generate_mini
 
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
+WHERE = {"MedQuAD": "other real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
+FOUR = "four real collections"
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"
 MISMATCH = "development/03_resttest/tables/mismatch.csv"
@@ -111,7 +112,7 @@ def results(reference: Path) -> dict[str, str]:
     committed = answers(reference)
     return {
         "counts": _counts(reference, committed),
-        "primary": _primary(committed),
+        "primary": _primary(reference, committed),
         "gates": _gates(),
         "readings": _readings(reference),
         "exposure": _exposure(reference, committed),
@@ -273,7 +274,9 @@ def written(part: str) -> dict[str, str]:
         claim_names = texts.keys()
     elif part == "losses":
         claim_names = texts.values()
-    unknown = [name for name in claim_names if name not in stated()]
+    elif part == "collections":
+        claim_names = [*texts.keys(), *texts.values()]
+    unknown = [name for name in claim_names if name not in every_claim()]
     if unknown:
         where = f"{WRITTEN.name}, {part}"
         raise InputError(f"{where}: no claim {offenders(unknown)} in claims.yaml")
@@ -301,7 +304,8 @@ def _figure(reference: Path) -> str:
 def _findings(reference: Path) -> str:
     """Return eight claims: what came out, the estimates, and what to bear in mind."""
     committed = answers(reference)
-    lines = _heading("finding", "published", "real data", "worlds", "caveat")
+    over_collections = _over_collections(reference)
+    lines = _heading("finding", "published", FOUR, WHERE["MedQuAD"], "worlds", "caveat")
     for name, caveat in written("findings").items():
         claim = stated()[name]
         rows = _rows_of(claim, committed)
@@ -311,7 +315,8 @@ def _findings(reference: Path) -> str:
         if "MedQuAD" in rows:
             on_real_data = f"{data_name('MedQuAD', claim)}: {on_real_data}"
         in_worlds = _estimate(claim, "worlds", rows)
-        cells = [finding, published(claim), on_real_data, in_worlds, caveat]
+        on_collections = over_collections.get(name, NONE)
+        cells = [finding, published(claim), on_collections, on_real_data, in_worlds, caveat]
         lines.append(_line(cells))
     return "\n".join(lines)
 
@@ -330,19 +335,31 @@ def _notebooks(reference: Path) -> str:
     return "\n".join(lines)
 
 
-def _primary(committed: Answers) -> str:
+def _over_collections(reference: Path) -> dict[str, str]:
+    """Return claim → what real collections say of the same question, for one cell."""
+    texts = {}
+    for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
+        texts |= collections_wording.in_short(pd.read_csv(path))
+    asked = written("collections")
+    return {name: texts[like] for name, like in asked.items() if like in texts}
+
+
+def _primary(reference: Path, committed: Answers) -> str:
     """Return a row for each primary claim.
 
     What is published, what each data set says of it, and both together.
     """
-    lines = _heading("claim", "published", *WHERE.values(), "conclusion")
+    over_collections = _over_collections(reference)
+    on_data = [WHERE[data] for data in committed]
+    lines = _heading("claim", "published", FOUR, *on_data, "conclusion")
     for claim in _primary_claims():
         rows = _rows_of(claim, committed)
         source = f"{SOURCES[claim.paper]}, {_number(claim)}"
         sentence = f"{claim.sentence} ({source})"
         cells = [_cell(claim, data, rows) for data in committed]
         outcome = conclusion(claim, rows)
-        lines.append(_line([sentence, published(claim), *cells, outcome]))
+        on_collections = over_collections.get(claim.name, NONE)
+        lines.append(_line([sentence, published(claim), on_collections, *cells, outcome]))
     return "\n".join(lines)
 
 

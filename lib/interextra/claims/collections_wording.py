@@ -88,6 +88,24 @@ def _times_the_data(part: Row) -> float:
     return max(1.0, np.ceil(times))
 
 
+def in_short(table: pd.DataFrame) -> dict[str, str]:
+    """Return each claim, or part of one, with its mean and what is decided, for one cell of a page.
+
+    Parameters
+    ----------
+    table : of `over_collections.judged`.
+    """
+    decided = decisions(table)
+    texts = {}
+    for row in table.to_dict("records"):
+        name = row["claim"]
+        text = decided[_whole(name)]
+        if row["verdict"] not in WITHOUT_MEAN:
+            text = f"{_cell(row, every_claim()[name])} {text}"
+        texts[name] = text
+    return texts
+
+
 def page(
     each: pd.DataFrame, table: pd.DataFrame, of_worlds: pd.DataFrame | None = None
 ) -> pd.DataFrame:
