@@ -36,7 +36,10 @@ from interextra.store.files import read_json
 from interextra.world.generate import generate_mini
 
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
-WHERE = {"MedQuAD": "other real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
+WHERE = {
+    "MedQuAD": "other real data",
+    "worlds": "fourteen generated worlds",
+}  # heading of each of DATA
 FOUR = "four real collections"
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"

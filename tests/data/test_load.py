@@ -381,6 +381,20 @@ def test_a_cut_keeps_whole_entities_with_the_passages_of_all_splits(tmp_path):
     }
 
 
+def test_a_folder_has_other_splits_by_name(tmp_path):
+    folder = put(tmp_path / "c")
+    usual = opened(tmp_path)
+    (folder / "qrels_new").mkdir()
+    query_id, doc_id = usual.query_ids("test")[0], usual.passages.doc_ids[1].as_py()
+    judged = f"query-id\tcorpus-id\tscore\n{query_id}\t{doc_id}\t1\n"
+    (folder / "qrels_new" / "train.tsv").write_text(judged)
+    other = opened(tmp_path, options=",qrels=new")
+    assert other.splits == ("train",) and other.fingerprint != usual.fingerprint
+    assert other.qrels("train")[["query_id", "doc_id"]].values.tolist() == [[query_id, doc_id]]
+    assert "qrels_none: no *.tsv files" in fails(f"beir:{folder},qrels=none")
+    assert "must be the letters and digits" in fails(f"beir:{folder},qrels=../x")
+
+
 def test_a_folder_with_a_comma_is_a_folder(tmp_path):
     put(tmp_path / "c,d=1")
     assert opened(tmp_path, "c,d=1").name == "c,d=1"

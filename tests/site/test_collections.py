@@ -21,6 +21,7 @@ from tools import grids
 
 CHOSEN = {"small-dense": {"learning_rate": 0.1, "epochs": 3}}
 IN_GRIDS = {"reddit": "squadshifts-reddit", "amazon": "squadshifts-amazon"}
+IN_GRIDS |= {f"{name}-new": of_collection for name, of_collection in IN_GRIDS.items()}
 
 
 def test_options_that_a_collection_chose_reach_every_recipe():
@@ -56,8 +57,9 @@ def test_rates_and_epochs_are_the_best_of_the_grids(root):
 
 def test_four_collections_decide_and_two_are_trained_on_twice(root):
     known = places(root)
-    assert [name for name, place in known.items() if place.seen] == ["medquad"]
-    assert len(known) == 5
+    beside = [name for name, place in known.items() if place.seen]
+    assert beside == ["medquad", "reddit-new", "amazon-new"]
+    assert len(known) == 7
     assert sum(place.trainings == 2 for place in known.values()) == 2
 
 
@@ -226,3 +228,13 @@ def test_a_profile_is_planned_in_chosen_places(root, real_data, monkeypatch):
     assert list(everywhere.by_place) == list(places(root))
     [there] = planned(root, "real", "03", places="amazon,nl2bash")
     assert list(there.by_place) == ["nl2bash", "amazon"]
+
+
+def test_a_notebook_that_runs_in_none_of_the_places_is_left_out_or_refused(
+    root, real_data, monkeypatch
+):
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
+    [alone] = planned(root, "real", "", places="reddit-new")
+    assert alone.name == "03_resttest"
+    with pytest.raises(InputError, match="reddit-new: '02_restrain' does not run there"):
+        planned(root, "real", "02", places="reddit-new")

@@ -26,7 +26,9 @@ class _Files(NamedTuple):
     qrels: dict[str, Path]  # split -> file
 
 
-def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) -> Collection:
+def open_beir(
+    folder: str | Path, spec: str, switches: Set[str], keep: int = 0, qrels: str = ""
+) -> Collection:
     """Open a folder in the BEIR layout.
 
     Its first opening converts it, and so does any change of its files' times. A passage's text is
@@ -41,6 +43,8 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     keep
         Cuts the collection down to whole entities (`medquad.entity_units`), drawn at random, see
         `open_collection`; 0 for all.
+    qrels
+        Name of other splits: those in `qrels_NAME/`.
 
     Raises
     ------
@@ -55,7 +59,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
             "give one that holds corpus.jsonl, queries.jsonl and qrels/"
         )
     folder = Path(folder).resolve()
-    files = _files_of(folder)
+    files = _files_of(folder, f"qrels_{qrels}" if qrels else "qrels")
     paths = [files.corpus, files.queries, *files.qrels.values()]
     not_utf8 = [name for name in map(str, paths) if not is_utf8(name)]
     if not_utf8:
@@ -75,11 +79,11 @@ def stamp(path: Path) -> list[str | int]:
     return [str(path), status.st_size, status.st_mtime_ns]
 
 
-def _files_of(folder: Path) -> _Files:
+def _files_of(folder: Path, name_of_qrels: str) -> _Files:
     """Return the files of a folder; refuse one that lacks some."""
     corpus = _plain_or_gzipped(folder / "corpus.jsonl")
     queries = _plain_or_gzipped(folder / "queries.jsonl")
-    qrels_folder = folder / "qrels"
+    qrels_folder = folder / name_of_qrels
     qrels_files = [*qrels_folder.glob("*.tsv"), *qrels_folder.glob("*.tsv.gz")]
     splits = {path.name.split(".tsv")[0] for path in qrels_files}
     if not splits:

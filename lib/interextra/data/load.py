@@ -1,6 +1,7 @@
 """One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, with options after commas."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Set
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,7 @@ FORMS = (
     "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries, "
     "nl2bash:CLONE, tldr:CLONE, squadshifts:FILE"
 )
+NAME_OF_QRELS = re.compile(r"\w*")
 # What opens a release of authors, and the options of its spec
 RELEASES: dict[str, tuple[Callable[..., Collection], dict[str, str]]] = {
     "nl2bash": (open_nl2bash, {}),
@@ -45,7 +47,8 @@ def open_collection(spec: str) -> Collection | QuerySets:
         `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last
         two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep`
         (allow empty texts); a folder takes `,keep=N`, too (whole entities until the first split has
-        N queries; what any split asks of them stays, with its passages). `$INTEREXTRA_DATA` in it
+        N queries; what any split asks of them stays, with its passages), and `,qrels=NAME` (the
+        splits in its folder qrels_NAME). `$INTEREXTRA_DATA` in it
         stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
         TREC DL in that folder, without passages. Releases of authors are opened as they are cloned:
         `nl2bash:CLONE`, `tldr:CLONE` (`,qrels=by_year`), and a file `squadshifts:FILE`
@@ -133,7 +136,10 @@ def _open_folder(spec: str, rest: str) -> Collection:
     keep = options.pop("keep", "0")
     if not _is_number(keep):
         raise InputError(f"{spec!r}: keep={keep} must be a number of queries")
-    return open_beir(path, spec, _switches(spec, options), int(keep))
+    qrels = options.pop("qrels", "")
+    if not NAME_OF_QRELS.fullmatch(qrels):
+        raise InputError(f"{spec!r}: qrels={qrels} must be the letters and digits behind qrels_")
+    return open_beir(path, spec, _switches(spec, options), int(keep), qrels)
 
 
 def _open_release(spec: str, scheme: str, rest: str) -> Collection:

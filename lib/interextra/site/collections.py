@@ -28,10 +28,10 @@ Recipes = Mapping[str, Mapping[str, Any]]  # name of a recipe → options that w
 class Place(BaseModel, frozen=True, extra="forbid"):
     """A collection of the profile, as its file describes it.
 
-    `seen`: something had been trained on it before the claims were written, so that it stands
-    beside those that decide; `trainings` of each system on each set, unless a notebook's file names
-    its seeds; `parameters` of all notebooks that have them; `without`: numbers of notebooks that do
-    not run there.
+    `seen`: something had been trained on it before the claims were written, or its questions are
+    those of another one, so that it stands beside those that decide; `trainings` of each system on
+    each set, unless a notebook's file names its seeds; `parameters` of all notebooks that have
+    them; `without`: numbers of notebooks that do not run there.
     """
 
     collection: str

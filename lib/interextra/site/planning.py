@@ -27,8 +27,9 @@ def planned(
 ) -> list[Cell]:
     """Return the cells of a profile: its notebooks.
 
-    Of `worlds`, `fresh` and `real` they are those that have a file under params/. All parameters
-    are checked before the first plan is made.
+    Of `worlds`, `fresh` and `real` they are those that have a file under params/; of `real` only
+    where they run in the places asked for, or have committed values. All parameters are checked
+    before the first plan is made.
 
     Parameters
     ----------
@@ -62,12 +63,15 @@ def planned(
         raise InputError("-p changes one notebook: name it with --only")
     asked = _asked(root, profile, paths, changes)
     asked = _in_places(root, profile, asked, places, from_reference)
-    runs: dict[str, dict[str, Notebook]] = {path.stem: {} for path in paths}
+    runs: dict[str, dict[str, Notebook]] = {}
     for path, place, parameters in asked:
         reference = _reference_of(profile, path, place) if from_reference else ""
-        runs[path.stem][place] = Notebook.of(path, parameters, reference)
+        runs.setdefault(path.stem, {})[place] = Notebook.of(path, parameters, reference)
+    names = [path.stem for path in paths]
     if from_reference:
-        _refuse_without_values(root, profile, runs)
+        _refuse_without_values(root, profile, runs or dict.fromkeys(names, {}))
+    elif not runs:
+        raise InputError(f"--places {places}: {offenders(names)} does not run there")
     if not has_places:
         return [run for of_notebook in runs.values() for run in of_notebook.values()]
     return [_over_places(root, profile, name, by_place) for name, by_place in runs.items()]
