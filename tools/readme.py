@@ -374,8 +374,10 @@ def _collections(reference: Path) -> str:
         each = pd.read_csv(path.with_name("collections.csv"))
         in_worlds = reference / "worlds" / notebook / "tables" / "claims.csv"
         of_worlds = pd.read_csv(in_worlds) if in_worlds.is_file() else None
-        table = collections_wording.page(each, pd.read_csv(path), of_worlds)
-        sections.append(_section(notebook, table))
+        judged = pd.read_csv(path)
+        decided = [f"- {sentence}" for sentence in collections_wording.sentences(judged)]
+        numbers = collections_wording.page(each, judged, of_worlds)
+        sections.append(_section(notebook, numbers, "\n".join(decided)))
     return "\n\n".join(sections) or "No run of the profile real is committed."
 
 
@@ -388,11 +390,12 @@ def _fresh(reference: Path) -> str:
     return "\n\n".join(sections) or "No run of the profile fresh is committed."
 
 
-def _section(heading: str, table: pd.DataFrame) -> str:
-    """Return a table in Markdown under a heading."""
+def _section(heading: str, table: pd.DataFrame, *before: str) -> str:
+    """Return a table in Markdown under a heading, and some text before it."""
     rule = ["---"] * len(table.columns)
     rows = [table.columns, rule, *table.itertuples(index=False)]
-    return "\n".join([f"### {heading}", "", *map(_line, rows)])
+    lines = "\n".join(map(_line, rows))
+    return "\n\n".join([f"### {heading}", *before, lines])
 
 
 def _claims(reference: Path) -> str:

@@ -110,7 +110,7 @@ def test_a_decision_says_on_how_many_and_what_the_gate_says():
     found = over(*[table(lead_low=lead) for lead in (0.1, -0.1, -0.1, 0.2)])
     [text] = collections_wording.decisions(found).values()
     assert text == (
-        "open by the gate: ahead of BM25 in domain on 2 of 4 (a, d); without it holds on 4 of 4"
+        "open by the gate (ahead of BM25 in domain on 2 of 4: a, d); without it holds on 4 of 4"
     )
     [text] = collections_wording.decisions(over(*[table() for _ in NAMES])).values()
     assert text == "holds on 4 of 4"
@@ -131,18 +131,19 @@ def test_a_claim_holds_where_all_its_parts_do():
     [text] = collections_wording.decisions(both(0.0, 0.03)).values()
     assert text == "contradicted"
     [text] = collections_wording.decisions(both(0.0, 0.0145)).values()
-    assert text.startswith("open: an effect of the margin needs ")
+    assert text.startswith("open, an effect of the margin needs ")
 
 
 def test_the_page_has_a_column_a_collection_and_the_mean():
     each = of_each({name: table() for name in NAMES})
-    shown = collections_wording.page(each, judged(each, NAMES[:3]))
-    others = ["mean", "finds", "worlds", "known before", "conclusion"]
-    assert list(shown) == ["claim", *NAMES, *others]
+    found = judged(each, NAMES[:3])
+    shown = collections_wording.page(each, found)
+    assert list(shown) == ["claim", *NAMES, "mean", "finds", "worlds"]
     assert shown["worlds"].item() == "–"
-    assert shown["known before"].item() == "Lupart et al., Table 2: -11.1 %"
     assert shown["a"].item() == "-10.0 % [-13.9, -6.1]"
-    assert shown["conclusion"].item() == "holds on 3 of 3"
+    claimed = "Dense retrieval loses on a left-out kind"
+    known = "Known before: Lupart et al., Table 2: -11.1 %."
+    assert collections_wording.sentences(found) == [f"{claimed}: holds on 3 of 3. {known}"]
 
 
 def test_the_forest_marks_what_the_gate_excludes_and_what_was_seen():
@@ -161,7 +162,8 @@ def test_a_claim_that_a_collection_does_not_answer_has_no_mean():
     assert found[["estimate", "p_holm"]].isna().all(axis=None)
     shown = collections_wording.page(each, found)
     assert shown["mean"].item() == "–" and shown["a"].item() == "-10.0 % [-13.9, -6.1]"
-    assert shown["conclusion"].item() == "incomplete: 2 of the collections that decide answer it"
+    [sentence] = collections_wording.sentences(found)
+    assert "kind: incomplete, 2 of the collections that decide answer it. Known" in sentence
     rows = collections_wording.forest_rows(each, found)
     assert rows["collection"].tolist() == ["a", "b"]
 
@@ -196,7 +198,9 @@ def test_a_claim_that_the_section_does_not_ask_is_described():
     assert judged_rows["estimate"].isna().all()
     [row] = collections_wording.page(each, judged_rows).to_dict("records")
     assert row["a"] == row["b"] and row["a"].startswith("+2.0 percentage points of Δ")
-    assert (row["mean"], row["conclusion"]) == ("–", "described on 2 collections, no verdict")
+    assert row["mean"] == "–"
+    [sentence] = collections_wording.sentences(judged_rows)
+    assert sentence.endswith("loss: described on 2 collections, no verdict.")
     drawn = collections_wording.forest_rows(each, judged_rows)
     assert drawn["collection"].tolist() == ["a", "b"]
 

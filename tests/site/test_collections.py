@@ -137,7 +137,7 @@ def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
     write_tables(tmp_path / "real" / "03_resttest" / "tables")
     page = book._first_page(tmp_path / "real", [], "")
     assert "| Dense retrieval loses on an excluded bucket | -20.0 % [-22.0, -18.0] |" in page
-    assert "| holds on 1 of 1 |" in page
+    assert "\n- Dense retrieval loses on an excluded bucket: holds on 1 of 1." in page
 
 
 def test_no_claim_over_collections_changed_after_its_first_table(root):
@@ -166,7 +166,8 @@ def test_a_notebook_shows_what_the_committed_run_says(tmp_path, capsys):
     assert "No committed run of the profile real is here." in capsys.readouterr().out
     tables = tmp_path / "outputs" / "reference" / "real" / "03_resttest" / "tables"
     write_tables(tables)
-    assert "holds on 1 of 1" in nb.over_collections().to_html()
+    assert "-20.0 % [-22.0, -18.0]" in nb.over_collections().to_html()
+    assert "excluded bucket: holds on 1 of 1." in capsys.readouterr().out
     assert (nb.folder / "figures" / "over_collections.svg").is_file()
 
 

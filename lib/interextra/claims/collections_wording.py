@@ -54,7 +54,7 @@ def _decision(parts: Sequence[Row]) -> str:
     if DESCRIBED in verdicts:
         return f"{DESCRIBED} on {fewest:.0f} collections, no verdict"
     if INCOMPLETE in verdicts:
-        return f"{INCOMPLETE}: {fewest:.0f} of the collections that decide answer it"
+        return f"{INCOMPLETE}, {fewest:.0f} of the collections that decide answer it"
     text = _without_gate(parts)
     gate, n = parts[0]["gate"], parts[0]["n"]
     if gate == NO_GATE or pd.isna(gate):  # missing in a file
@@ -64,8 +64,8 @@ def _decision(parts: Sequence[Row]) -> str:
         return text
     ahead = f"ahead of BM25 in domain on {n_open} of {n}"
     if n_open:
-        ahead += f" ({gate})"
-    return f"{OPEN} by the gate: {ahead}; without it {text}"
+        ahead += f": {gate}"
+    return f"{OPEN} by the gate ({ahead}); without it {text}"
 
 
 def _without_gate(parts: Sequence[Row]) -> str:
@@ -78,7 +78,7 @@ def _without_gate(parts: Sequence[Row]) -> str:
         k = min(part["k"] for part in parts)
         return f"{HOLDS} on {k} of {parts[0]['n']}"
     times = max(_times_the_data(part) for part in parts if part["verdict"] == OPEN)
-    return f"{OPEN}: an effect of the margin needs {times:,.0f} times the queries and trainings"
+    return f"{OPEN}, an effect of the margin needs {times:,.0f} times the queries and trainings"
 
 
 def _times_the_data(part: Row) -> float:
@@ -86,6 +86,24 @@ def _times_the_data(part: Row) -> float:
     claim = of_collections()[part["claim"]]
     times = (part["resolution"] / claim.margin) ** 2
     return max(1.0, np.ceil(times))
+
+
+def sentences(table: pd.DataFrame) -> list[str]:
+    """Return a sentence a claim: what is claimed, what is decided, and what was known before.
+
+    Parameters
+    ----------
+    table : of `over_collections.judged`.
+    """
+    claims = {_whole(name): every_claim()[name] for name in table["claim"]}
+    told = []
+    for name, decision in decisions(table).items():
+        claim = claims[name]
+        text = f"{claim.sentence.removesuffix('.')}: {decision}."
+        if claim.source:
+            text += f" Known before: {claim.source}."
+        told.append(text)
+    return told
 
 
 def in_short(table: pd.DataFrame) -> dict[str, str]:
@@ -109,7 +127,9 @@ def in_short(table: pd.DataFrame) -> dict[str, str]:
 def page(
     each: pd.DataFrame, table: pd.DataFrame, of_worlds: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return a table for the page: a row a claim or part of one, a column a collection.
+    """Return the numbers for a page: a row a claim or part of one, a column a collection.
+
+    What is decided stands in `sentences`.
 
     Parameters
     ----------
@@ -119,11 +139,9 @@ def page(
 
     Returns
     -------
-    DataFrame[claim, the collections, mean, finds, worlds, known before, conclusion]
-        finds: the smallest effect that is found with 80 % power. worlds: see `in_worlds`. known
-        before and conclusion: of the whole claim, in its first row.
+    DataFrame[claim, the collections, mean, finds, worlds]
+        finds: the smallest effect that is found with 80 % power. worlds: see `in_worlds`.
     """
-    left_to_tell = decisions(table)
     worlds = in_worlds(table["claim"], of_worlds)
     names = each["collection"].unique()
     lines = []
@@ -137,9 +155,6 @@ def page(
         line[MEAN] = _cell(row, claim) if is_judged else NONE
         line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
         line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
-        conclusion = left_to_tell.pop(_whole(claim.name), "")
-        line["known before"] = claim.source if conclusion else ""
-        line["conclusion"] = conclusion
         lines.append(line)
     return pd.DataFrame(lines)
 

@@ -154,15 +154,18 @@ def _over_worlds(folder: Path) -> list[Entry]:
 
 
 def _over_collections(folder: Path) -> list[str]:
-    """Return a heading and a table of claims for each notebook that ran on several collections."""
+    """Return what claims say on several collections, a heading a notebook that ran there."""
     parts = []
     for path in sorted(folder.glob("[0-9][0-9]_*/tables/over_collections.csv")):
         name = path.parts[-3]
         each = pd.read_csv(path.with_name("collections.csv"))
-        shown = collections_wording.page(each, pd.read_csv(path))
+        judged = pd.read_csv(path)
+        decided = [f"- {_cell(sentence)}" for sentence in collections_wording.sentences(judged)]
+        shown = collections_wording.page(each, judged)
         rows = [list(map(_cell, row)) for row in shown.itertuples(index=False)]
         question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
-        parts += [f"## {name[:2]} · {question}", _table(list(shown), rows)]
+        heading = f"## {name[:2]} · {question}"
+        parts += [heading, "\n".join(decided), _table(list(shown), rows)]
     return parts
 
 

@@ -258,9 +258,10 @@ class Session(OutputFolder):
         return on_rows(frame, self._claims)
 
     def over_collections(self) -> Any:
-        """Return what the committed run of `real` says of claims on real collections.
+        """Return what the committed run of `real` measured of claims on real collections.
 
-        Draws a forest: each claim in each collection, and the mean of those that decide.
+        Prints what is decided, and draws a forest: each claim in each collection, and the mean of
+        those that decide.
 
         Returns
         -------
@@ -272,6 +273,7 @@ class Session(OutputFolder):
         if judged.empty:
             print("No committed run of the profile real is here.")
             return None
+        print(*collections_wording.sentences(judged), sep="\n")
         of_worlds = self.reference("worlds", "claims")
         rows = collections_wording.forest_rows(each, judged, of_worlds=of_worlds)
         label = "estimate (points or percent)"
