@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 from interextra import cli, figures
 from interextra.claims import collections_wording
-from interextra.claims.claim import REAL, Claim, every_claim, stated
+from interextra.claims.claim import REAL, Claim, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
@@ -277,9 +277,7 @@ def written(part: str) -> dict[str, str]:
         claim_names = texts.keys()
     elif part == "losses":
         claim_names = texts.values()
-    elif part == "collections":
-        claim_names = [*texts.keys(), *texts.values()]
-    unknown = [name for name in claim_names if name not in every_claim()]
+    unknown = [name for name in claim_names if name not in stated()]
     if unknown:
         where = f"{WRITTEN.name}, {part}"
         raise InputError(f"{where}: no claim {offenders(unknown)} in claims.yaml")
@@ -343,8 +341,11 @@ def _over_collections(reference: Path) -> dict[str, str]:
     texts = {}
     for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
         texts |= collections_wording.in_short(pd.read_csv(path))
-    asked = written("collections")
-    return {name: texts[like] for name, like in asked.items() if like in texts}
+    return {
+        name: texts[claim.on_collections]
+        for name, claim in stated().items()
+        if claim.on_collections in texts
+    }
 
 
 def _primary(reference: Path, committed: Answers) -> str:

@@ -6,6 +6,7 @@ import base64
 import json
 
 import nbformat
+import pandas as pd
 import pytest
 from PIL import Image as Picture
 
@@ -71,11 +72,16 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
     answers.put(executed, tmp_path / "reference", "mini")
     outputs = box(executed).outputs
     texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
-    assert [words.splitlines()[0] for words in texts] == [
+    first, not_shown, folded = texts
+    assert (first, not_shown) == ("**It loses 9 %.**", "*Not shown:* why")
+    assert [line for line in folded.splitlines() if line.startswith(("**", "- "))] == [
         "**On real data (profile small)**",
+        "- It loses 9 %.",
         "**In this run (profile mini)**",
+        "- It loses 3 %.",
     ]
-    assert "9 %" in texts[0] and "3 %" in texts[1] and "old answer" not in executed.read_text()
+    assert folded.startswith("<details>") and folded.endswith("</details>")
+    assert "old answer" not in executed.read_text()
     figures = [output for output in outputs if "image/png" in output.data]
     assert [figure.metadata["image/png"] for figure in figures] == [
         {"alt": NOTED["alt"], "width": 300}
@@ -87,27 +93,52 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
 def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["an older one"]})
     answers.put(executed, tmp_path / "reference", "small")
-    assert len(box(executed).outputs) == 2 and "an older one" not in executed.read_text()
+    assert len(box(executed).outputs) == 4 and "an older one" not in executed.read_text()
 
 
 def test_an_answer_that_is_older_than_the_claims_is_not_shown_as_the_answer(tmp_path):
     """Pages showed verdicts of former rules on their first screen."""
     folder = finished(tmp_path / "small" / "06_pretraining_study", NOTED)
-    [older] = answers._on_real_data(tmp_path, folder.name)
-    assert (
-        "older than the claims" in older["data"]["text/markdown"]
-        and "3 %" not in older["data"]["text/markdown"]
-    )
+    here = tmp_path / "mini" / folder.name
+    first, *others = answers._box(folder.name, "mini", here, tmp_path, "In this run")
+    assert "older than the claims" in first["data"]["text/markdown"]
+    assert "3 %" not in str([first, *others]) and "image/png" not in str(others)
     (folder / "tables").mkdir()
     (folder / "tables" / "claims.csv").write_text("claim\n")
-    text, figure = answers._on_real_data(tmp_path, folder.name)
-    assert "3 %" in text["data"]["text/markdown"] and "image/png" in figure["data"]
+    first, figure, *_ = answers._box(folder.name, "mini", here, tmp_path, "In this run")
+    assert "3 %" in first["data"]["text/markdown"] and "image/png" in figure["data"]
 
 
 def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", None)
     answers.put(executed, tmp_path / "reference", "mini")
-    assert len(box(executed).outputs) == 2
+    assert len(box(executed).outputs) == 4
+
+
+def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path):
+    """With all data sets; an open one says so first."""
+    name = "03_resttest"
+    folder = finished(tmp_path / "small" / name, NOTED)
+    (folder / "tables").mkdir()
+    row = {"claim": "resttest-dense", "estimate": -0.28, "low": -0.36, "high": -0.2}
+    row |= {"verdict": "holds", "size": "", "reason": "", "over": "queries"}
+    claims = folder / "tables" / "claims.csv"
+    pd.DataFrame([row]).to_csv(claims, index=False)
+    collections = tmp_path / "real" / name / "tables"
+    collections.mkdir(parents=True)
+    judged = {"claim": "real-resttest-dense", "estimate": -0.1, "low": -0.12, "high": -0.08}
+    judged |= {"verdict": "holds", "gate": "a, b", "k": 2, "n": 2, "resolution": 0.02}
+    pd.DataFrame([judged]).to_csv(collections / "over_collections.csv", index=False)
+    here = tmp_path / "mini" / name
+    first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]
+    assert first.startswith("**Extrapolation can be measured by excluding each bucket")
+    assert first.endswith(
+        "** Replicated on real data. RR@10: MedQuAD -28.0 % [-36.0, -20.0]; published -11.5 %; "
+        "four real collections -10.0 % [-12.0, -8.0] holds on 2 of 2."
+    )
+    pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}]).to_csv(claims, index=False)
+    first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]
+    assert first.startswith("**Undecided on real data: a dense retriever is less effective on a")
 
 
 def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch, capsys):
@@ -118,4 +149,5 @@ def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch
     assert not shown and "No committed run is here" in capsys.readouterr().out
     finished(tmp_path / "outputs" / "reference" / "mini" / "00_it", NOTED)
     answers.answer("00_it")
-    assert "In a generated world" in shown[0]["text/markdown"] and "image/png" in shown[1]
+    assert shown[0]["text/markdown"] == "**It loses 3 %.**" and "image/png" in shown[1]
+    assert "In a generated world" in shown[-1]["text/markdown"]

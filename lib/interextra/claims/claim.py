@@ -90,6 +90,7 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     scale: Literal["points", "change"] = "points"
     not_testable: dict[str, str] = {}
     secondary: bool = False
+    on_collections: str = ""
 
     def terms(self) -> Iterator[tuple[int, dict | float]]:
         """Yield the terms that add up to the estimate, each with its sign.

@@ -7,12 +7,13 @@ of a sentence stands in `_sentence`; that of the one which answers a notebook's 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import yaml
 
+from interextra.claims import collections_wording
 from interextra.claims.claim import Claim, every_claim
 from interextra.claims.judgement import GATE, ONE_COLLECTION, ONE_WORLD, UNMEASURED
 from interextra.stats.formatting import spelled, with_unit
@@ -112,6 +113,50 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
         else:
             decided.append(_sentence(claim, rows))
     return answer + decided + undecided
+
+
+class Lead(NamedTuple):
+    """The answer to the title of a notebook, and the estimates behind it."""
+
+    answer: str
+    evidence: str
+
+
+def lead(
+    tables: Tables, notebook: str, over_collections: pd.DataFrame | None = None
+) -> Lead | None:
+    """Return the answer to the title of a notebook, short.
+
+    Parameters
+    ----------
+    tables : name of the data → a table, as of `page`.
+    notebook : its name.
+    over_collections : what real collections say, of `over_collections.judged`.
+
+    Returns
+    -------
+    Lead
+        None where no claim answers the title, or nothing is known of it.
+    """
+    titles = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
+    title = titles.get(notebook, {})
+    for claim, rows in _by_claim(tables):
+        if claim.name == title.get("claim"):
+            outcome = conclusion(claim, rows)
+            evidence = f"{_estimates(claim, rows)}{_on_collections(claim, over_collections)}."
+            if outcome.startswith(OPEN):
+                return Lead(f"{outcome.capitalize()}: {_after_colon(claim.sentence)}", evidence)
+            answer = _first_sentence(claim, outcome, title)
+            return Lead(answer, f"{outcome.capitalize()}. {evidence}")
+    return None
+
+
+def _on_collections(claim: Claim, table: pd.DataFrame | None) -> str:
+    """Return what real collections say of the question of a claim, behind its estimates."""
+    if table is None or claim.on_collections not in set(table.get("claim", [])):
+        return ""
+    text = collections_wording.in_short(table)[claim.on_collections]
+    return f"; four real collections {text}"
 
 
 def _sentence(claim: Claim, rows: Rows) -> str:

@@ -1,92 +1,46 @@
 """The answer box under a notebook's title.
 
-`nb.answer(...)` notes the answer at the end of a run. The executed notebook shows it and, above it,
-the committed one on real data; a notebook that is opened to be run shows the committed ones. Text
-from data is escaped.
+One sentence with the estimates of all data sets, one figure, what is not shown, and folded behind
+them what a run says of each claim. `nb.answer(...)` notes the answer at the end of a run. A
+notebook that is opened to be run shows the committed ones. Text from data is escaped.
 """
 
 import base64
 import json
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from IPython.display import display
 
-from interextra.claims.claim import of_notebook
+from interextra.claims.claim import REAL, of_notebook
+from interextra.claims.wording import DATA, Lead, lead
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 from interextra.store.files import read_json
 
 OLDER = "The committed run is older than the claims of this notebook."
+FOLDED = "Each claim, and this run"
 
 Output = dict[str, Any]  # of a notebook's cell
+Noted = dict[str, Any]  # an answer, as `Session.answer` notes it
 
 
 def answer(name: str) -> None:
     """Show the committed answers of a notebook."""
     committed = repository_root() / REFERENCE
     in_world = committed / "mini" / name
-    outputs = _on_real_data(committed, name)
-    outputs += _outputs_of(answer_of(in_world), in_world, "In a generated world (profile mini)")
+    outputs = _box(name, "", in_world, committed, "In a generated world (profile mini)")
     for output in outputs:
         display(output["data"], metadata=output["metadata"], raw=True)
     if not outputs:
         print("No committed run is here yet: the answer stands at the end.")
 
 
-def text_of(noted: dict[str, Any], heading: str) -> str:
-    """Return the Markdown of an answer as `Session.answer` notes it; names from data stay text."""
-    sentences = list(noted["sentences"])
-    if noted["not_shown"]:
-        sentences.append(f"*Not shown:* {noted['not_shown']}")
-    items = [f"- {escape(sentence, quote=False)}" for sentence in sentences]
-    return f"**{heading}**\n\n" + "\n".join(items)
-
-
-def answer_of(folder: Path) -> dict[str, Any]:
-    """Return the answer that a run noted in its folder; {} where it noted none."""
-    path = folder / "metrics.json"
-    if not path.is_file():
-        return {}
-    return read_json(path).get("answer", {})
-
-
-def _outputs_of(noted: dict[str, Any], folder: Path, heading: str) -> list[Output]:
-    """Return the text and the figure of an answer; nothing where there is none."""
-    if not noted:
-        return []
-    text = text_of(noted, heading)
-    outputs = [_output({"text/markdown": text}, {})]
-    figure = folder / "figures" / f"{noted['figure']}.png"
-    if figure.is_file():
-        picture = base64.b64encode(figure.read_bytes()).decode()
-        metadata = {"alt": noted["alt"], "width": noted["width"]}
-        outputs.append(_output({"image/png": picture}, {"image/png": metadata}))
-    return outputs
-
-
-def _output(data: dict[str, str], metadata: dict[str, Any]) -> Output:
-    """Return an output of a cell, as notebooks hold it."""
-    return {"output_type": "display_data", "data": data, "metadata": metadata}
-
-
-def _on_real_data(committed: Path, name: str) -> list[Output]:
-    """Return the answer of the committed run of small.
-
-    Where this is older than the notebook's claims, only that is said.
-    """
-    folder = committed / "small" / name
-    noted = answer_of(folder)
-    claims = folder / "tables" / "claims.csv"
-    is_older = of_notebook(name) and not claims.is_file()
-    if noted and is_older:
-        noted = {"sentences": [OLDER], "not_shown": "", "figure": ""}
-    return _outputs_of(noted, folder, "On real data (profile small)")
-
-
 def put(executed: Path, committed: Path, profile: str) -> None:
-    """Put the answers on real data and of this run into a page, with one figure.
+    """Put the answer box into a page.
 
     Parameters
     ----------
@@ -97,14 +51,109 @@ def put(executed: Path, committed: Path, profile: str) -> None:
     profile
         The profile of the run.
     """
-    real = _on_real_data(committed, executed.stem) if profile != "small" else []
-    folder = executed.parent
-    here = _outputs_of(answer_of(folder), folder, f"In this run (profile {profile})")
-    if len(real) > 1:  # which has a figure already
-        here = here[:1]
+    heading = f"In this run (profile {profile})"
+    outputs = _box(executed.stem, profile, executed.parent, committed, heading)
     document = read_json(executed)
     for cell in document["cells"]:
         if "answer" in cell["metadata"].get("tags", []):
-            cell["outputs"] = real + here
+            cell["outputs"] = outputs
     text = json.dumps(document, indent=1, ensure_ascii=False)
     executed.write_text(f"{text}\n", encoding="utf-8")
+
+
+def text_of(noted: Noted, heading: str) -> str:
+    """Return the Markdown of an answer as `Session.answer` notes it; names from data stay text."""
+    sentences = list(noted["sentences"])
+    if noted["not_shown"]:
+        sentences.append(f"*Not shown:* {noted['not_shown']}")
+    items = [f"- {escape(sentence, quote=False)}" for sentence in sentences]
+    return f"**{heading}**\n\n" + "\n".join(items)
+
+
+def answer_of(folder: Path) -> Noted:
+    """Return the answer that a run noted in its folder; {} where it noted none."""
+    path = folder / "metrics.json"
+    if not path.is_file():
+        return {}
+    return read_json(path).get("answer", {})
+
+
+def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> list[Output]:
+    """Return the outputs of the box: those of the committed run of small first.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    profile
+        Of the run in the folder `here`; its claims stand for the committed ones of the profile.
+    committed
+        outputs/reference.
+    heading
+        Of what this run says.
+    """
+    noted_of = {heading: (answer_of(here), here)}
+    if profile != "small":
+        on_real_data = committed / "small" / name
+        real = _noted_on_real_data(on_real_data, name)
+        noted_of = {"On real data (profile small)": (real, on_real_data), **noted_of}
+    noted_of = {said: found for said, found in noted_of.items() if found[0]}
+    if not noted_of:
+        return []
+    first, folder = next(iter(noted_of.values()))
+    found = _lead(name, profile, here, committed) or Lead(first["sentences"][0], "")
+    answer, evidence = (escape(part, quote=False) for part in found)
+    outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
+    if first["not_shown"]:
+        outputs.append(_markdown(f"*Not shown:* {escape(first['not_shown'], quote=False)}"))
+    told = [text_of(noted | {"not_shown": ""}, said) for said, (noted, _) in noted_of.items()]
+    folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *told, "</details>"])
+    return [*outputs, _markdown(folded)]
+
+
+def _lead(name: str, profile: str, here: Path, committed: Path) -> Lead | None:
+    """Return what answers the title; None where no claim does."""
+    folders = {data: committed / of_profile / name for data, of_profile in DATA.items()}
+    folders |= {data: here for data, of_profile in DATA.items() if of_profile == profile}
+    tables = {}
+    for data, folder in folders.items():
+        claims = folder / "tables" / "claims.csv"
+        if claims.is_file():
+            tables[data] = pd.read_csv(claims)
+    over_collections = committed / REAL / name / "tables" / "over_collections.csv"
+    is_there = over_collections.is_file()
+    return lead(tables, name, pd.read_csv(over_collections) if is_there else None)
+
+
+def _noted_on_real_data(folder: Path, name: str) -> Noted:
+    """Return the answer of the committed run of small.
+
+    Where this is older than the notebook's claims, only that is said.
+    """
+    noted = answer_of(folder)
+    claims = folder / "tables" / "claims.csv"
+    is_older = of_notebook(name) and not claims.is_file()
+    if noted and is_older:
+        return {"sentences": [OLDER], "not_shown": "", "figure": ""}
+    return noted
+
+
+def _figure(answers: Iterable[tuple[Noted, Path]]) -> list[Output]:
+    """Return the figure of the first answer that has one."""
+    for noted, folder in answers:
+        figure = folder / "figures" / f"{noted['figure']}.png"
+        if figure.is_file():
+            picture = base64.b64encode(figure.read_bytes()).decode()
+            metadata = {"alt": noted["alt"], "width": noted["width"]}
+            return [_output({"image/png": picture}, {"image/png": metadata})]
+    return []
+
+
+def _markdown(text: str) -> Output:
+    """Return Markdown as an output."""
+    return _output({"text/markdown": text}, {})
+
+
+def _output(data: dict[str, str], metadata: dict[str, Any]) -> Output:
+    """Return an output of a cell, as notebooks hold it."""
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
