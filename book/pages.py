@@ -1,6 +1,7 @@
 """An executed notebook as Sphinx reads it.
 
-Its parameters are folded, exercises have folded solutions, figures are described; links go to the
+Its parameters are folded, and so are results behind a prediction, until the next heading;
+exercises have folded solutions, figures are described; links go to the
 pages that exist and to the glossary, and at the end stand the notebook's files.
 """
 
@@ -16,6 +17,9 @@ NOTEBOOK = re.compile(r"\d\d_\w+")
 ESTIMATE = re.compile(
     r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
 )  # an interval, a percentage: not broken between lines
+HEADING = re.compile(r"(?m)^#")
+PREDICTION = "**Predict before you run:**"  # begins the text before a result
+RESULT = "Show the result"
 # Code, links, HTML, headings and tables: no term in them becomes a link.
 PROTECTED = re.compile(
     r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M
@@ -38,13 +42,16 @@ def read(app, name, source):
         return
     document, pages = json.loads(source[0]), app.env.found_docs
     links = Links(pages, terms((Path(app.srcdir) / "glossary.md").read_text(encoding="utf-8")))
-    cells, solved = [], 0
+    cells, solved, is_predicted = [], 0, False
     for cell in document["cells"]:
         tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
         if cell["cell_type"] == "markdown":
+            is_predicted = PREDICTION in text or (is_predicted and not HEADING.search(text))
             cells.append(markdown(links.added(exercises(text, name))))
             continue
         parts = by_figure(cell, tags)
+        if is_predicted:
+            fold(parts)
         if "continued" in tags:  # of the solution before
             cells[-1:-1] = parts
         elif "solution" in tags:
@@ -109,6 +116,15 @@ def by_figure(cell, tags):
             metadata["mystnb"] = shown
         parts.append(part | {"metadata": metadata})
     return parts
+
+
+def fold(parts):
+    """Fold what cells print and show, until a reader asks for it."""
+    for part in parts:
+        if part["outputs"]:
+            part["metadata"]["tags"] = [*part["metadata"]["tags"], "hide-output"]
+            shown = part["metadata"].setdefault("mystnb", {})
+            shown |= {"code_prompt_show": RESULT, "code_prompt_hide": "Hide the result"}
 
 
 def described(output):

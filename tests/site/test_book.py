@@ -4,6 +4,7 @@ that exist.
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,10 @@ class Tags(HTMLParser):
         ]
 
 
+def printed(line):
+    return nbformat.v4.new_output("stream", name="stdout", text=line)
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """The book of a run with two notebooks, the answer of one of which holds HTML."""
@@ -68,6 +73,12 @@ def book(tmp_path_factory):
         code("ix.answer()", outputs=[answer], metadata={"tags": ["answer"]}),
         code("n: int = 3", metadata={"tags": ["parameters"]}),
         code("draw_both()", outputs=[figure, another]),
+        text("**Predict before you run:** how much?"),
+        code("print(loss)", outputs=[printed("the loss is 4")]),
+        text("In between."),
+        code("print(gain)", outputs=[printed("the gain is 5")]),
+        text("## After"),
+        code("print(mean)", outputs=[printed("the mean is 6")]),
         text(
             "## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."
         ),
@@ -166,6 +177,14 @@ def test_exercises_have_folded_solutions(book):
     html = page(book, "02_here")
     assert html.count('class="exercise admonition"') == 2 and html.count("solution dropdown") == 2
     assert html.index("solved_1_on") < html.index("solved_2") and "two, in lines." in html
+
+
+def test_results_behind_a_prediction_are_folded_until_the_next_heading(book):
+    html = page(book, "02_here")
+    folded = re.findall(r'<details class="[^"]*hide below-input">(.*?)</details>', html, re.S)
+    assert len(folded) == 2 and all("Show the result" in part for part in folded)
+    assert "the loss is 4" in folded[0] and "the gain is 5" in folded[1]
+    assert "the mean is 6" in html and "the mean is 6" not in "".join(folded)
 
 
 def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_described(book):
