@@ -163,6 +163,13 @@ def _versions(cells: Cells, name: str, form: str) -> dict[str, Cells]:
     }
 
 
+def _without_answer(cell: Cell) -> Cell:
+    """Return the cell of the answer with its imports alone: students predict first."""
+    lines = source_of(cell).splitlines()
+    imports = [line for line in lines if not line.startswith("ix.answer(")]
+    return cell | {"source": "\n".join(imports).strip(), "outputs": []}
+
+
 def _slides(cells: Cells, name: str) -> Cells:
     """Return the slides of a notebook.
 
@@ -188,11 +195,13 @@ def _slides(cells: Cells, name: str) -> Cells:
 
 
 def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
-    """Return the cells of a notebook with questions in the place of solutions."""
+    """Return the cells of a notebook with questions in the place of solutions, and no answer."""
     kept = []
     for cell in cells:
         if cell["id"] in questions:
             kept += questions[cell["id"]]
+        elif "answer" in tags_of(cell):
+            kept.append(_without_answer(cell))
         elif not tags_of(cell) & {"solution", "instructor"}:
             kept.append(cell)
         if form == "otter" and "ix.start(" in source_of(cell):

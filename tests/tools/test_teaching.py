@@ -209,3 +209,7 @@ def test_stored_notebooks_as_students_get_them_name_nothing_that_a_solution_defi
     for path in notebooks(house):
         stored = json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert len(exercises(stored)) >= 4
+    for path in students:
+        sources = [cell["source"] for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        assert not any("ix.answer(" in "".join(source) for source in sources), path.name
+        assert any("import interextra as ix" in "".join(source) for source in sources), path.name
