@@ -447,7 +447,7 @@ def published_differences() -> pd.DataFrame:
 
 
 def zero_shot_sentence(beside: pd.DataFrame) -> str:
-    """Return in words what the compressed vectors, searched approximately, gain over BM25 zero-shot.
+    """Return in words what compressed vectors, searched by HNSW, gain over BM25 in extrapolation.
 
     `beside`: differences by nDCG@10 beside `published_differences`. "" where it lacks that row.
     """
