@@ -9,6 +9,8 @@ from toy_parameters import COMMON, RESTRAIN, plan_with
 
 from interextra.data.queries import Queries
 from interextra.notebooks import n02_restrain as restrain
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import effects
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
 
@@ -187,3 +189,25 @@ def test_moderators_are_shares_of_test_queries():
     assert found[["n_passages", "n_train", "n_test"]].tolist() == [2, 2, 2]
     assert found["answers_trained"] == 0.5
     assert found["words_in_answer"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_the_trend_of_the_sizes_is_the_largest_minus_the_smallest_beside_table_6():
+    levels = {(100, "interpolation"): 0.5, (100, "extrapolation"): 0.3}
+    levels |= {(900, "interpolation"): 0.6, (900, "extrapolation"): 0.54}
+    rows = [
+        (size, model, "nDCG@10", regime, f"q{query}", level)
+        for model in ("BM25", "DR (base)")
+        for (size, regime), level in levels.items()
+        for query in range(4)
+    ]
+    columns = ["n_train", "model", "measure", "regime", "query_id", "value"]
+    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 100}
+    losses = effects(pd.DataFrame(rows, columns=columns), columns[:3], **how)
+    trend = restrain.size_trend(losses)
+    assert trend["model"].tolist() == ["DR (base)"]
+    assert trend["difference"].item() == pytest.approx(-0.1 + 0.4)
+    (sentence,) = restrain.size_trend_sentences(trend, "This run")
+    assert "at 900 training queries minus Δ at 100: +30.0 points" in sentence
+    assert sentence.endswith("200k minus 14k: +3.0 points.")  # -11 and -14 %
+    one = losses[losses["n_train"] == 900]
+    assert restrain.size_trend(one).empty and restrain.size_trend_sentences(one[:0], "") == []

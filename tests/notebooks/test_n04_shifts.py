@@ -384,3 +384,57 @@ def test_time_is_asked_with_each_system_once_and_dense_also_without_new_passages
         (DENSE, "without the new"): 1,
     }
     assert plan_with(shifts, P).years.empty
+
+
+def losses_of(shift, model, deltas):
+    """Effects of one system on the clusters of a shift, each with a built-in Δ on eight queries."""
+    rows = [
+        (shift, model, cluster, "RR@10", side, f"{cluster}{query}", value + query / 100)
+        for cluster, delta in deltas.items()
+        for side, value in (("in", 0.5), ("out", 0.5 * (1 + delta)))
+        for query in range(8)
+    ]
+    columns = ["shift", "model", "stratum", "measure", "side", "query_id", "value"]
+    table = pd.DataFrame(rows, columns=columns)
+    by = ["shift", "model", "stratum", "measure"]
+    how = {"on": "side", "sides": ("in", "out"), "effect": "delta", "n_boot": 200}
+    return effects(table, by, **how)
+
+
+def test_ranges_over_clusters_stand_beside_those_of_the_printed_cells():
+    losses = losses_of("topics", "SPLADE", {"C0": -0.3, "C1": -0.2, "C2": -0.1, "C3": -0.05})
+    mine = losses_of("domain", "SPLADE", {"a": -0.3})  # the paper has no such shift
+    row = shifts.ranges_over_clusters(pd.concat([losses, mine]))
+    assert row["shift"].tolist() == ["topics"]
+    printed = row.loc[0, ["published_worst", "published_median", "published_best"]].tolist()
+    assert printed == pytest.approx([-0.122, -0.063, -0.014])
+    ours = row.loc[0, ["worst", "median", "best"]].tolist()
+    deltas = losses["delta"]
+    assert ours == pytest.approx([deltas.min(), deltas.median(), deltas.max()])
+    assert row.loc[0, ["clusters", "published_clusters"]].tolist() == [4, 5]
+    assert shifts.n_overlapping(row) == 1
+    assert shifts.n_overlapping(row.assign(best=-0.2)) == 0  # ends below the printed worst
+    page = shifts.ranges_page(row)
+    assert page["Δ worst, median, best, published"].tolist() == ["-12.2 %, -6.3 %, -1.4 %"]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ({"how": -0.5, "who": -0.1, "wha": -0.1}, "for 1 of 1 systems, shown for 1."),
+        ({"how": -0.2, "who": -0.1, "wha": -0.5}, "for 0 of 1 systems, shown for 0."),
+    ],
+)
+def test_how_is_the_worst_question_word_where_it_loses_more_than_each_other(deltas, expected):
+    contrasts = shifts.how_minus_others(losses_of("wh-words", "SPLADE", deltas))
+    assert contrasts[["first", "second"]].values.tolist() == [["how", "who"], ["how", "wha"]]
+    assert shifts.how_sentence(contrasts, "This run") == f"This run: how loses most {expected}"
+    page = shifts.how_page(contrasts)
+    assert page["how minus wha, published"].tolist() == ["-21.3 points"]  # -26.8 + 5.5
+
+
+def test_without_question_words_nothing_is_said_of_how():
+    none = shifts.how_minus_others(losses_of("topics", "SPLADE", {"C0": -0.2}))
+    assert none.empty and shifts.how_sentence(none, "This run") == ""
+    bm25 = losses_of("wh-words", "BM25", {"how": -0.5, "who": 0.0, "wha": 0.0})
+    assert shifts.how_minus_others(bm25).empty

@@ -340,3 +340,37 @@ def test_relevant_passages_are_those_of_one_query_alone():
         ["a", "A", 2],
     ]
     assert pretraining.relevant_passages(data, queries, qrels, least=4).empty
+
+
+def test_extrapolation_after_the_target_stands_beside_the_others_interpolation():
+    levels = {
+        "coCondenser, target": (0.7, 0.6),
+        "Rand": (0.4, 0.2),
+        "words": (0.65, 0.5),
+        "BM25": (0.9, 0.9),
+    }
+    roles = {"coCondenser, target": "coCon-marco", "Rand": "Rand", "words": "RoBERTa"}
+    luck = dict(zip(levels, np.random.default_rng(1).normal(scale=0.01, size=(4, 8)), strict=True))
+    rows = [
+        (model, "ReSTTest", "R@100", regime, f"q{query}", level + luck[model][query])
+        for model, of_regimes in levels.items()
+        for regime, level in zip(REGIMES, of_regimes, strict=True)
+        for query in range(8)
+    ]
+    columns = ["model", "protocol", "measure", "regime", "query_id", "value"]
+    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 200}
+    table = effects(pd.DataFrame(rows, columns=columns), columns[:3], **how)
+    table = table.assign(role=table["model"].map(roles))
+    gaps = pretraining.reached(table, 1).set_index("model")
+    assert gaps.index.tolist() == ["Rand", "words"]  # BM25 has no place in the table
+    means = table.set_index("model")
+    expected = means.loc["coCondenser, target", "extrapolation"] - means["interpolation"]
+    assert gaps["difference"].tolist() == pytest.approx(expected[["Rand", "words"]].tolist())
+    assert gaps["low"].between(gaps["difference"] - 0.03, gaps["difference"]).all()
+    assert gaps["published"].tolist() == pytest.approx([0.850 - 0.723, 0.850 - 0.845])
+    (sentence,) = pretraining.reached_sentences(gaps.reset_index())
+    assert "reaches 1 of 2 others" in sentence and "below 1 of them" in sentence
+    assert sentence.endswith("published: it reaches 2 of 2.")
+    page = pretraining.reached_page(gaps.reset_index()).set_index("model")
+    assert page.loc["Rand", "ReSTTest, published"] == "+12.7 points"
+    assert pretraining.reached(table[table["model"] != "coCondenser, target"], 1).empty

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from test_n04_shifts import FIVE, P
+from test_n04_shifts import FIVE, P, losses_of
 from toy_parameters import typed
 
 import interextra as ix
@@ -644,3 +644,35 @@ def test_a_best_predictor_is_shown_only_where_it_exceeds_all_others(predicted):
     assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(
         mean
     )
+
+
+def test_splade_and_colbert_are_compared_on_each_topic_by_shared_words():
+    of_systems = [
+        losses_of("topics", "SPLADE", {"C0": -0.1, "C1": -0.4}),
+        losses_of("topics", "ColBERT", {"C0": -0.2, "C1": -0.1}),
+        losses_of("topics", "DR (base)", {"C0": -0.3, "C1": -0.3}),
+    ]
+    losses = pd.concat(of_systems, ignore_index=True)
+    jaccard = pd.DataFrame({"shift": "topics", "stratum": ["C1", "C0"], "jaccard": [0.3, 0.4]})
+    gaps = notebook.splade_less_colbert(losses, jaccard, releases.published_points())
+    ours = gaps[gaps["source"] == "ours"].set_index("cluster")
+    assert ours.index.tolist() == ["C0", "C1"]  # the one that shares more words first
+    deltas = losses.set_index(["model", "stratum"])["delta"]
+    for cluster in ("C0", "C1"):
+        expected = deltas["SPLADE", cluster] - deltas["ColBERT", cluster]
+        assert ours.loc[cluster, "difference"] == pytest.approx(expected)
+    assert ours["low"].notna().all()
+    theirs = gaps[gaps["source"] == "published"].set_index("cluster")
+    assert theirs.index.tolist() == ["C4", "C2", "C0", "C3", "C1"]
+    assert theirs["difference"].tolist() == pytest.approx([0.008, 0.002, -0.036, -0.027, -0.037])
+    sentence = notebook.splade_sentence(gaps)
+    assert "ours 1 of 1, 0 of 1; published 2 of 2, 0 of 3." in sentence
+    page = notebook.splade_page(gaps)
+    assert page["SPLADE minus ColBERT"].tolist()[2:4] == ["+0.8 points", "+0.2 points"]
+
+
+def test_without_topics_only_the_published_topics_are_compared():
+    losses = losses_of("domain", "SPLADE", {"C0": -0.1})
+    jaccard = pd.DataFrame(columns=["shift", "stratum", "jaccard"])
+    gaps = notebook.splade_less_colbert(losses, jaccard, releases.published_points())
+    assert gaps["source"].unique().tolist() == ["published"]

@@ -568,7 +568,9 @@ def test_published_differences_are_those_of_the_printed_tables():
         0.5426 - 0.5619
     )
     assert found["nDCG@10", compression.WEIGHTED, "BM25"] == pytest.approx(0.3205 - 0.2486)
-    assert len(found) == 2 * 3 + 4 * 4
+    reranked = found["nDCG@10", compression.CASCADE, compression.HNSW]
+    assert reranked == pytest.approx(0.3255 - 0.3082)
+    assert len(found) == 2 * 3 + 5 * 4
     systems = {system for pair in compression.PUBLISHED for system in pair}
     claimed = [
         claim
@@ -576,3 +578,15 @@ def test_published_differences_are_those_of_the_printed_tables():
         if claim.paper == "hofstaetter"
     ]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}
+
+
+def test_the_sentence_on_zero_shot_has_both_numbers_and_the_interval():
+    rows = [
+        ("nDCG@10", compression.HNSW, "BM25", -0.006, -0.047, 0.036, 0.0596, "undecided"),
+        ("nDCG@10", compression.HNSW, "Dense", -0.007, -0.024, 0.011, -0.0193, "undecided"),
+    ]
+    columns = ["measure", "first", "second", "difference", "low", "high", "published", "verdict"]
+    beside = pd.DataFrame(rows, columns=columns)
+    sentence = compression.zero_shot_sentence(beside)
+    assert "minus BM25 in nDCG@10 is -0.6 points [-4.7, +3.6]; published: +6.0 points" in sentence
+    assert compression.zero_shot_sentence(beside[1:]) == ""

@@ -211,3 +211,38 @@ def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(r
         match="no test set has the families BM25 and neural, which are compared; there are BM25$",
     ):
         plan_with(pool_bias, p.changed(runs=mine["runs"][:1]))
+
+
+def test_published_gaps_are_those_of_the_printed_cells():
+    gaps = pool_bias.published_gaps().set_index(["judged_by", "measure"])["scaled"]
+    out, full = pool_bias.SMALLER, pool_bias.ALL
+    assert gaps[out, "Judged@10"] == pytest.approx(0.53 - 0.98)
+    assert gaps[out, pool_bias.CONDENSED] == pytest.approx(0.443 - 0.385)
+    assert gaps[full, "Bpref"] == pytest.approx(0.267 - 0.227)
+    assert gaps[full, "P(rel=2)@10"] == pytest.approx(0.3720 - 0.3080)  # of Table 4
+    measured = {*pool_bias.MEASURES, pool_bias.CONDENSED}
+    assert set(gaps.index.get_level_values("measure")) <= measured
+
+
+def test_order_changes_are_counted_by_measures_that_both_pools_have():
+    gaps = pool_bias.published_gaps()
+    # nDCG@10, nDCG@30 and bpref turn round; shares of judged passages are no effectiveness, and the
+    # condensed nDCG and P@10 are printed for one year only
+    assert pool_bias.sign_changes(gaps, "scaled") == (3, 3)
+    same = gaps.assign(scaled=gaps["scaled"].abs())
+    assert pool_bias.sign_changes(same, "scaled") == (0, 3)
+
+
+def test_the_page_of_measures_has_a_row_a_measure_and_dashes():
+    rows = [
+        ("nDCG@10", pool_bias.ALL, 0.2, 0.1, 0.3, 0.059),
+        ("AP(rel=2)@100", pool_bias.ALL, 0.1, -0.1, 0.3, np.nan),
+    ]
+    columns = ["measure", "judged_by", "difference", "low", "high", "published"]
+    page = pool_bias.measures_page(pd.DataFrame(rows, columns=columns)).set_index("measure")
+    assert page.index.tolist() == ["nDCG@10", "AP(rel=2)@100"]
+    assert page["ours, all judgements"].tolist() == [
+        "+20.0 points [+10.0, +30.0]",
+        "+10.0 points [-10.0, +30.0]",
+    ]
+    assert page["published, in the pool"].tolist() == ["+5.9 points", "–"]

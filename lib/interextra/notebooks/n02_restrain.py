@@ -30,11 +30,14 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
+from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.similarity import nearest
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import ratio
+from interextra.stats.effects import Effects
+from interextra.stats.formatting import spelled, with_unit
 from interextra.store.folders import Store
 
 
@@ -292,6 +295,49 @@ def _terms(runs: pd.DataFrame) -> pd.DataFrame:
             "both at once, beyond their sum": doublings * nearer,
         }
     )
+
+
+def size_trend(losses: Effects) -> Effects:
+    """Return Δ of the largest training sets minus Δ of the smallest, of neural systems.
+
+    Above 0: more training queries leave a smaller loss. The smaller extrapolation sets are more
+    distant, too (`size_and_distance` separates both). Without two sizes there is no row.
+
+    Parameters
+    ----------
+    losses
+        Effects by n_train, model, measure.
+
+    Returns
+    -------
+    Effects[model, measure, first, second (the sizes), difference, low, high]
+    """
+    of_neural = losses[losses["model"] != BM25]
+    smallest, largest = of_neural["n_train"].min(), of_neural["n_train"].max()
+    if smallest == largest:
+        return of_neural.iloc[:0]
+    return of_neural.contrast("n_train", [(largest, smallest)])
+
+
+def size_trend_sentences(trend: pd.DataFrame, source: str) -> list[str]:
+    """Return a sentence for each row of `size_trend`, with the difference in Zhan's Table 6.
+
+    `source`: whose rows these are, which begins each sentence.
+    """
+    printed = published.zhan_deltas().query("protocol == 'ReSTrain'")
+    printed = printed.set_index(["published_n_train", "model", "measure"])["scaled"]
+    largest, smallest = published.SIZES[-1], published.SIZES[0]
+    sentences = []
+    for row in trend.itertuples():
+        key = (row.model, row.measure)
+        theirs = printed[largest, *key] - printed[smallest, *key]
+        ours = spelled(row.difference, row.low, row.high, "points")
+        sizes = f"at {row.first:,} training queries minus Δ at {row.second:,}"
+        sentences.append(
+            f"{source}, {row.model}, Δ of {row.measure} {sizes}: {ours};\n"
+            f"published, {largest} minus {smallest}: {with_unit(theirs, 'points')}."
+        )
+    return sentences
 
 
 def query_losses(values: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import pandas as pd
 from interextra.data.load import data_folder
 from interextra.data.queries import Part, Queries
 from interextra.measures.evaluate import worse
+from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
@@ -26,15 +27,21 @@ from interextra.notebooks.parameters import (
     ShiftParameters,
     parameter,
 )
+from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
 from interextra.splits.topics import SWITCHES, Topics, topics
 from interextra.splits.years import ANY_YEAR, NewPassages, UpToYear, part_of
+from interextra.stats.effects import Effects
+from interextra.stats.formatting import spelled, with_unit
 from interextra.store import InputError, Store
 
 Options = dict[str, Any]  # arguments of `splits.topics.topics`
 UP_TO = "up to the year"
+# The question word that loses most in the paper (instrumental questions, section 5.1), the others
+HOW = "how"
+OTHER_WORDS = ("who", "wha")
 AGES = (1, 3, 5)  # years since that of the newest training query
 
 
@@ -364,3 +371,114 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     pairs["is_worse"] = difference * pairs["measure"].map(worse).astype(float) < 0
     of_system = pairs.groupby(system, sort=False)["is_worse"]
     return of_system.agg(n_comparisons="size", n_exceptions="sum").reset_index()
+
+
+def ranges_over_clusters(losses: pd.DataFrame) -> pd.DataFrame:
+    """Return the range of Δ over the clusters of a shift, beside that of the paper's clusters.
+
+    The clusters are not the paper's, so that no cell of Tables 2 and 3 has one of ours beside it.
+
+    Parameters
+    ----------
+    losses
+        shift, model, stratum, measure, delta; the systems and shifts that the paper has count.
+
+    Returns
+    -------
+    pandas.DataFrame
+        shift, model; clusters, worst, median, best (of ours), and the same with the prefix
+        published_.
+
+    Examples
+    --------
+    >>> rows = [("length", "ColBERT", "RR@10", -0.1), ("length", "BM25", "RR@10", 0.0)]
+    >>> losses = pd.DataFrame(rows, columns=["shift", "model", "measure", "delta"])
+    >>> ranges = ranges_over_clusters(losses)
+    >>> ranges[["model", "median", "published_worst", "published_best"]].values.tolist()
+    [['ColBERT', -0.1, -0.051, -0.027]]
+    """
+    ours = losses[losses["measure"] == "RR@10"]
+    theirs = _range_of_deltas(published.lupart_losses()).add_prefix("published_")
+    beside = _range_of_deltas(ours).join(theirs, how="inner")
+    return beside.reset_index()
+
+
+def _range_of_deltas(losses: pd.DataFrame) -> pd.DataFrame:
+    """Return clusters, worst, median and best of `delta`, by shift and model."""
+    deltas = losses.groupby(["shift", "model"], sort=False)["delta"]
+    return deltas.agg(clusters="size", worst="min", median="median", best="max")
+
+
+def ranges_page(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return `ranges_over_clusters` for the page: worst, median, best in one column a source."""
+    page = ranges[["shift", "model"]].copy()
+    for source, prefix in (("ours", ""), ("published", "published_")):
+        numbers = ranges[[f"{prefix}worst", f"{prefix}median", f"{prefix}best"]]
+        counts = ranges[f"{prefix}clusters"]
+        texts = [", ".join(with_unit(value, "%") for value in row) for row in numbers.to_numpy()]
+        page[f"clusters, {source}"] = counts
+        page[f"Δ worst, median, best, {source}"] = texts
+    return page
+
+
+def n_overlapping(ranges: pd.DataFrame) -> int:
+    """Return for how many rows of `ranges_over_clusters` both ranges share a value."""
+    begins_before_end = ranges["worst"] <= ranges["published_best"]
+    ends_after_begin = ranges["best"] >= ranges["published_worst"]
+    return int((begins_before_end & ends_after_begin).sum())
+
+
+def how_minus_others(losses: Effects) -> Effects:
+    """Return Δ of *how* minus Δ of each other question word, of neural systems, by RR@10.
+
+    Below 0: leaving *how* out costs more. Without this shift there is no row.
+
+    Parameters
+    ----------
+    losses
+        Effects by shift, model, stratum, measure.
+
+    Returns
+    -------
+    Effects[shift, model, measure, first, second, difference, low, high]
+    """
+    asked = losses[(losses["shift"] == "wh-words") & (losses["measure"] == "RR@10")]
+    asked = asked[~asked["model"].str.startswith(BM25)]
+    if asked.empty:
+        return asked
+    return asked.contrast("stratum", [(HOW, other) for other in OTHER_WORDS])
+
+
+def how_page(contrasts: pd.DataFrame) -> pd.DataFrame:
+    """Return `how_minus_others` beside Table 3 for the page, a row a system."""
+    losses = published.lupart_losses().set_index(["model", "cluster"])["delta"]
+    rows = []
+    for model, part in contrasts.groupby("model", sort=False):
+        row = {"model": model}
+        for one in part.itertuples():
+            printed = losses[model, one.first] - losses[model, one.second]
+            name = f"{one.first} minus {one.second}"
+            row[name] = spelled(one.difference, one.low, one.high, "points")
+            row[f"{name}, published"] = with_unit(printed, "points")
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
+    """Return for how many systems *how* has the largest loss, and is shown to have it.
+
+    Shown: the intervals of the differences from all other question words lie below 0.
+
+    Parameters
+    ----------
+    contrasts
+        Of `how_minus_others`; without rows there is no sentence.
+    source
+        Whose they are, which begins the sentence.
+    """
+    if contrasts.empty:
+        return ""
+    largest = contrasts.groupby("model")[["difference", "high"]].max()
+    n_largest, n_shown = (largest < 0).sum()
+    n_systems = len(largest)
+    return f"{source}: how loses most for {n_largest} of {n_systems} systems, shown for {n_shown}."

@@ -34,7 +34,9 @@ from interextra.notebooks.parameters import (
 from interextra.papers import published
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
+from interextra.stats.bootstrap import interval
 from interextra.stats.effects import Effects
+from interextra.stats.formatting import with_interval, with_unit
 from interextra.store import InputError, Store
 
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
@@ -52,6 +54,7 @@ ROLES = {
     "coCon-wiki": ("spans", False),
     "coCon-marco": ("spans", True),
 }
+TARGET_ROLE = "coCon-marco"
 # An objective, and the one to which it adds one thing
 STEPS = (
     ("words", "none"),
@@ -387,6 +390,83 @@ def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
         measure = measure.str.replace("(rel=2)", "", regex=False)
     labelled = deltas.assign(role=role, measure=measure)
     return labelled[["role", "protocol", "measure", "scaled", "rounding"]]
+
+
+def reached(starts: Effects, recall_relevance: int) -> pd.DataFrame:
+    """Return extrapolation from pretraining on the target minus interpolation from another start.
+
+    Table 9 and section 5.2.4, by R@100. At 0 or above, the first extrapolates as well as the other
+    interpolates.
+
+    Parameters
+    ----------
+    starts
+        Effects with model, role, protocol, measure, of both regimes.
+    recall_relevance
+        See `published_table`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        protocol, measure, model (the other), difference, low, high, published; a row for each other
+        initialisation that has a role in the paper.
+    """
+    printed = _published_levels(recall_relevance)
+    rows = []
+    for (protocol, measure), part in starts.groupby(["protocol", "measure"], sort=False):
+        target = part[part["role"] == TARGET_ROLE].head(1)
+        others = part[part["role"].isin(ROLES.keys() - {TARGET_ROLE})]
+        if target.empty or (protocol, measure, TARGET_ROLE) not in printed.index:
+            continue
+        level = target["extrapolation"].item()
+        printed_level = printed.loc[(protocol, measure, TARGET_ROLE), "extrapolation"]
+        drawn = target.drawn("second") - others.drawn("first")
+        for other, draws in zip(others.itertuples(), drawn, strict=True):
+            printed_other = printed.loc[(protocol, measure, other.role), "interpolation"]
+            difference = level - other.interpolation
+            row = (protocol, measure, other.model, difference, *interval(draws))
+            rows.append((*row, printed_level - printed_other))
+    columns = ["protocol", "measure", "model", "difference", "low", "high", "published"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _published_levels(recall_relevance: int) -> pd.DataFrame:
+    """Return the means of Table 9 in both regimes, by protocol, measure and initialisation."""
+    printed = published.load("zhan", 9)
+    measure = printed["measure"]
+    if recall_relevance == 1:
+        measure = measure.str.replace("(rel=2)", "", regex=False)
+    by = ["protocol", "measure", "plm"]
+    return printed.assign(measure=measure).pivot_table("scaled", by, "regime")
+
+
+def reached_sentences(gaps: pd.DataFrame) -> list[str]:
+    """Return for each protocol how many interpolations are reached, here and in the paper.
+
+    `gaps`: of `reached`.
+    """
+    sentences = []
+    for protocol, part in gaps.groupby("protocol", sort=False):
+        n = len(part)
+        n_reached = (part["difference"] >= 0).sum()
+        n_missed = (part["high"] < 0).sum()
+        n_published = (part["published"] >= 0).sum()
+        reaches = f"reaches {n_reached} of {n} others in interpolation"
+        below = f"is shown to stay below {n_missed} of them"
+        sentences.append(
+            f"{protocol}: pretrained on the target, a model in extrapolation {reaches}\n"
+            f"and {below}; published: it reaches {n_published} of {n}."
+        )
+    return sentences
+
+
+def reached_page(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return `reached` for the page, a row an initialisation and columns for each protocol."""
+    page = with_interval(gaps, "difference", "points")
+    page["published"] = [with_unit(value, "points") for value in gaps["published"]]
+    wide = page.pivot(index="model", columns="protocol", values=["difference", "published"])
+    wide.columns = [f"{protocol}, {what}" for what, protocol in wide.columns]
+    return wide.loc[gaps["model"].unique(), sorted(wide.columns)].reset_index()
 
 
 def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:

@@ -34,6 +34,7 @@ from interextra.notebooks.parameters import (
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import kendall_within
 from interextra.stats.effects import DRAWN, Effects, effects
+from interextra.stats.formatting import with_interval
 from interextra.store.errors import InputError
 
 POOLED = "pooled"
@@ -48,6 +49,7 @@ GAPS = [  # definitions of far that are compared
     ("dense: R", "words: nearest_jaccard"),
 ]
 SYSTEM = ["shift", "model", "measure"]
+SPLADE, COLBERT = (architectures()[name].LABEL for name in ("splade", "colbert"))
 NEGATIVES = {"negatives": "bm25+in-batch", "n_negatives": 1, "negative_depth": 20}
 
 
@@ -401,3 +403,62 @@ def _resampled_iqr(queries: pd.DataFrame, w: pd.DataFrame) -> np.ndarray:
         if often.any():
             drawn[draw] = stats.iqr(np.repeat(delta, often))
     return drawn
+
+
+def splade_less_colbert(
+    losses: Effects, jaccard: pd.DataFrame, printed: pd.DataFrame
+) -> pd.DataFrame:
+    """Return Δ of SPLADE minus Δ of ColBERT on each topic, ours and published, by shared words.
+
+    Above 0: SPLADE loses less, as in the paper on the topics that share most words (section 5.2).
+
+    Parameters
+    ----------
+    losses
+        Effects by shift, model, measure, stratum.
+    jaccard
+        shift, stratum, jaccard: of our clusters.
+    printed
+        Of `papers.releases.published_points`.
+
+    Returns
+    -------
+    source (ours, published), cluster, jaccard, difference, low, high (missing where published); the
+    highest Jaccard of a source first
+    """
+    topics = losses[losses["shift"] == "topics"]
+    ours = topics.iloc[:0]
+    if len(topics):
+        ours = topics.contrast("model", [(SPLADE, COLBERT)]).merge(jaccard)
+    ours = pd.DataFrame(ours).rename(columns={"stratum": "cluster"}).assign(source="ours")
+    of_topics = printed[printed["shift"] == "topics"]
+    by_cluster = ["cluster", "jaccard"]
+    deltas = of_topics.pivot(index=by_cluster, columns="model", values="delta")
+    theirs = (deltas[SPLADE] - deltas[COLBERT]).rename("difference").reset_index()
+    both = pd.concat([ours, theirs.assign(source="published")], ignore_index=True)
+    columns = ["source", "cluster", "jaccard", "difference", "low", "high"]
+    both = both.reindex(columns=columns)
+    return both.sort_values(["source", "jaccard"], ascending=[True, False], ignore_index=True)
+
+
+def splade_page(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return `splade_less_colbert` for the page; what is published has no interval."""
+    page = with_interval(gaps, "difference", "points")
+    page["difference"] = page["difference"].str.removesuffix(" [undefined]")
+    return page.rename(columns={"jaccard": "J", "difference": f"{SPLADE} minus {COLBERT}"})
+
+
+def splade_sentence(gaps: pd.DataFrame) -> str:
+    """Return on how many topics SPLADE loses less than ColBERT: those with more words, and others.
+
+    `gaps`: of `splade_less_colbert`. The half with more shared words is the smaller one where their
+    number is odd.
+    """
+    parts = []
+    for source, part in gaps.groupby("source", sort=False):
+        is_above = (part["difference"] > 0).to_numpy()
+        n_upper = len(part) // 2
+        upper, lower = is_above[:n_upper], is_above[n_upper:]
+        parts.append(f"{source} {upper.sum()} of {len(upper)}, {lower.sum()} of {len(lower)}")
+    which = "the half of the topics with more shared words, and the others"
+    return f"{SPLADE} loses less than {COLBERT} on ({which}):\n{'; '.join(parts)}."

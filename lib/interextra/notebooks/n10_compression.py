@@ -41,6 +41,7 @@ from interextra.notebooks.parameters import (
 from interextra.papers import published
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
+from interextra.stats.formatting import spelled, with_unit
 from interextra.store import InputError, Store
 
 # the system whose vectors are compressed and searched, and with which others are compared
@@ -60,6 +61,7 @@ PUBLISHED = {
     (CASCADE, BM25): (4, "TUW_tasb_cat", BM25),
     (UNION, BM25): (4, "TUW_hybrid_cat", BM25),
     (WEIGHTED, BM25): (4, "TUW_hybrid_ws", BM25),
+    (CASCADE, HNSW): (4, "TUW_tasb_cat", "TUW_tasb192_ann"),  # BERT_CAT adds little, section 5
 }
 
 
@@ -442,6 +444,24 @@ def published_differences() -> pd.DataFrame:
         parts.append(part.reset_index())
     columns = ["regime", "measure", "first", "second", "scaled", "rounding"]
     return pd.concat(parts, ignore_index=True)[columns]
+
+
+def zero_shot_sentence(beside: pd.DataFrame) -> str:
+    """Return in words what compressed vectors, searched by HNSW, gain over BM25 in extrapolation.
+
+    `beside`: differences by nDCG@10 beside `published_differences`. "" where it lacks that row.
+    """
+    is_asked = (beside["first"] == HNSW) & (beside["second"] == BM25)
+    rows = beside[is_asked & (beside["measure"] == FIRST)]
+    if rows.empty:
+        return ""
+    row = rows.iloc[0]
+    ours = spelled(row["difference"], row["low"], row["high"], "points")
+    theirs = with_unit(row["published"], "points")
+    return (
+        f"In extrapolation (the paper: zero-shot) {HNSW} minus {BM25} in {FIRST} is {ours}; "
+        f"published: {theirs} ({row['verdict']})."
+    )
 
 
 def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:

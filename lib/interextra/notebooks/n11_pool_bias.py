@@ -29,10 +29,12 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
+from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest
 from interextra.stats.correlation import correlations, drawn_groups, ends_of
 from interextra.stats.effects import Effects
+from interextra.stats.formatting import with_interval, with_unit
 from interextra.store import InputError, Store, offenders
 
 ALL = "all judgements"
@@ -45,8 +47,25 @@ FAMILIES = {
 }
 RUN = ["test_set", "family", "system"]
 FIRST = "nDCG@10"
-MEASURES = [FIRST, "Bpref", "Judged@10"]
+# Of the paper's Tables 2, 4 and 7, without nDCG@1000: the shortest runs here have 100 passages.
+# Binary measures but Bpref count from grade 2, as TREC DL does.
+MEASURES = [
+    FIRST,
+    "nDCG@30",
+    "P(rel=2)@10",
+    "RR(rel=2)@100",
+    "AP(rel=2)@100",
+    "Bpref",
+    "Judged@10",
+    "Judged@30",
+]
 CONDENSED = f"{FIRST}, condensed"
+SMALLER = f"without the {NEURAL} runs' own"  # a pool to which no neural run contributed
+# The paper's run without BM25 and reranking, its years (in the pool or out of it) → our pools, and
+# its measures → ours, where the names differ
+PUBLISHED_RUN = "TUW_tasb192_ann"
+PUBLISHED_POOLS = {"in": ALL, "out": SMALLER}
+PUBLISHED_MEASURES = {"nDCG-J@10": CONDENSED, "P@10": "P(rel=2)@10"}
 Row = dict[str, Any]  # of the plan's runs
 
 
@@ -358,6 +377,76 @@ def by_family(values: pd.DataFrame) -> pd.DataFrame:
     """
     groups = values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)
     return groups["value"].mean().reset_index()
+
+
+def published_gaps() -> pd.DataFrame:
+    """Return the dense run of Tables 4 and 7 minus BM25, in the pool (2021) and out of it (2020).
+
+    Returns
+    -------
+    judged_by (the pool of ours in its place), measure, first, scaled, rounding
+
+    Examples
+    --------
+    >>> gaps = published_gaps().query("measure == 'nDCG@10'")
+    >>> gaps[["judged_by", "scaled"]].round(3).values.tolist()
+    [["without the neural runs' own", -0.086], ['all judgements', 0.059]]
+    """
+    of_2021 = published.load("hofstaetter", 4).query("measure == 'P@10'").assign(pool="in")
+    cells = pd.concat([published.load("hofstaetter", 7), of_2021])
+    cells = cells.set_index(["pool", "measure"])
+    dense = cells[cells["run"] == PUBLISHED_RUN]
+    bm25 = cells[cells["run"] == BM25].loc[dense.index]
+    table = pd.DataFrame(
+        {
+            "scaled": dense["scaled"] - bm25["scaled"],
+            "rounding": dense["rounding"] + bm25["rounding"],
+        }
+    ).reset_index()
+    judged_by = table.pop("pool").map(PUBLISHED_POOLS)
+    measure = table["measure"].replace(PUBLISHED_MEASURES)
+    return table.assign(judged_by=judged_by, measure=measure, first=NEURAL)
+
+
+def measures_page(beside: pd.DataFrame) -> pd.DataFrame:
+    """Return differences by both pools beside the published ones for the page, a row a measure.
+
+    `beside`: measure, judged_by (ALL or SMALLER), difference, low, high, published.
+    """
+    table = with_interval(beside, "difference", "points")
+    points = [with_unit(value, "points") for value in beside["published"]]
+    table["published"] = pd.Series(points, table.index).where(beside["published"].notna(), "–")
+    page = table.pivot(index="measure", columns="judged_by", values=["difference", "published"])
+    names = {
+        ("difference", ALL): "ours, all judgements",
+        ("published", ALL): "published, in the pool",
+        ("difference", SMALLER): "ours, without neural runs",
+        ("published", SMALLER): "published, out of the pool",
+    }
+    page = page.reindex(index=beside["measure"].unique(), columns=list(names))
+    return page.set_axis(list(names.values()), axis=1).reset_index()
+
+
+def sign_changes(gaps: pd.DataFrame, column: str) -> tuple[int, int]:
+    """Return by how many measures of effectiveness both pools disagree who is better.
+
+    Parameters
+    ----------
+    gaps
+        measure, judged_by, and a difference; a measure counts that has it by ALL and by SMALLER.
+    column
+        That of the difference.
+
+    Returns
+    -------
+    n_changed, n_measures
+    """
+    of_effectiveness = gaps[~gaps["measure"].str.startswith("Judged")]
+    wide = of_effectiveness.pivot(index="measure", columns="judged_by", values=column)
+    both = wide.reindex(columns=[ALL, SMALLER]).dropna()
+    signs = np.sign(both)
+    n_changed = (signs[ALL] != signs[SMALLER]).sum()
+    return int(n_changed), len(both)
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
