@@ -89,7 +89,8 @@ def _near(frame: DataFrame, x: str, low: str, high: str, label: str) -> str:
     """Return for how many points the interval of y holds x."""
     holds = (frame[low] <= frame[x]) & (frame[x] <= frame[high])
     held = f"hold the {in_words(x)}, which the line marks"
-    return f"Intervals of {holds.sum()} of {len(frame)} points ({label}) {held}."
+    n_points = frame[low].notna().sum()
+    return f"Intervals of {holds.sum()} of {n_points} points ({label}) {held}."
 
 
 def _draw_diagonal(axis: Axes, percent: bool) -> None:

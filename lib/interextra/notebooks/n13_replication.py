@@ -20,7 +20,7 @@ from interextra.papers.replication import CELL, EFFECT, LEVEL, VERDICTS
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
 
-FINDINGS = Path(replication.__file__).with_name("findings.yaml")
+FINDINGS = replication.FILE.with_name("findings.yaml")
 REFERENCE = "reference"  # the folder under outputs/ with what is committed
 PAPERS = {
     "zhan": "Zhan et al.",
@@ -161,7 +161,7 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 def points(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the figure: changes and differences of ours beside the printed ones.
 
-    Without any of ours, the printed ones stand beside themselves.
+    Without any of ours, the printed ones alone.
 
     Returns
     -------
@@ -170,9 +170,7 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
     is_drawn = table["unit"].isin(CHANGES) & table["published"].notna()
     drawn = table[is_drawn & (table["kind"] == EFFECT)]
     if not len(drawn):
-        printed = table[is_drawn].drop_duplicates(CELL)
-        ends = {name: printed["published"] for name in ("ours", "low", "high")}
-        drawn = printed.assign(**ends, status="published")
+        drawn = table[is_drawn].drop_duplicates(CELL).assign(status="undecided")
     data = drawn["profile"].replace({**DATA_OF, "": WITHOUT})
     drawn = drawn.assign(data=data, paper=drawn["paper"].map(PAPERS))
     names = {"published": X, "ours": Y, "status": "verdict"}
@@ -321,11 +319,12 @@ def _items(table: pd.DataFrame) -> Iterator[str]:
 
 
 def unsaid() -> pd.DataFrame:
-    """Return what a paper does not state, and the parameter that chooses it here.
+    """Return what a paper does not state, and where a notebook chooses it.
 
     Returns
     -------
-    DataFrame[paper, what, notebook, parameter]
+    DataFrame[paper, what, notebook, where]
+        where: a parameter, or a table that shows several choices.
     """
     return pd.DataFrame(_written()["unsaid"])
 
