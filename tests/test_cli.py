@@ -390,6 +390,10 @@ def test_run_and_split_are_exported(house, tiny, capsys):
     assert main(["cell", key]) == 0 and main(["export", key, "out"]) == 0
     lines = (house / "out" / "test.trec").read_text().splitlines()
     assert lines[0].split()[0] == "3" and len(lines[0].split()) == 6
+    assert main(["export", key, "described", "--metadata"]) == 0
+    described = (house / "described" / "test.trec").read_text().splitlines()
+    assert described[0] == "# ir_metadata.start"
+    assert [line for line in described if not line.startswith("#")] == lines
     assert main(["export", "0" * 20, "out"]) == 2
 
 

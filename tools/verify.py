@@ -69,7 +69,7 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     names = [cell.name for cell in planned(root, profile, only)]
     _refuse_without_reference(names, reference)
     house = root / "outputs" / f"verify-{profile}"
-    _furnish(house, root, profile)
+    _furnish(house, root)
     command = ["run", "--profile", profile, "--only", only, "--no-book"]
     measured = {"nothing": house / "outputs" / profile}
     without_values = [name for name in names if not any((reference / name).rglob(CELLS))]
@@ -98,11 +98,10 @@ def _refuse_without_reference(names: list[str], reference: Path) -> None:
         )
 
 
-def _furnish(house: Path, root: Path, profile: str) -> None:
+def _furnish(house: Path, root: Path) -> None:
     """Make a folder anew with what a run of a profile needs."""
     shutil.rmtree(house, ignore_errors=True)
-    references = {f"outputs/reference/{profile}", "outputs/reference/small"}
-    for part in {"notebooks", "params", *references}:
+    for part in ("notebooks", "params", "outputs/reference"):
         if (root / part).is_dir():
             shutil.copytree(root / part, house / part)
 

@@ -59,6 +59,7 @@ FRONT = {
     "exposure": "notebooks.n09_exposure",
     "compression": "notebooks.n10_compression",
     "pool_bias": "notebooks.n11_pool_bias",
+    "replication": "notebooks.n13_replication",
 }
 FRONT = {name: f"interextra.{place}" for name, place in FRONT.items()}
 __all__ = list(FRONT)

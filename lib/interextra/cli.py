@@ -375,6 +375,7 @@ def command_evaluate(args: argparse.Namespace) -> None:
 def command_export(args: argparse.Namespace) -> None:
     """Write a run as NAME.trec a set of queries, or a split as the papers released theirs."""
     from interextra.models.model import names_of
+    from interextra.models.search.ir_metadata import record_of, write_described
     from interextra.models.search.run import Ranking
     from interextra.own.formats import as_released
     from interextra.splits.split import Split
@@ -388,7 +389,11 @@ def command_export(args: argparse.Namespace) -> None:
         paths = []
         for queries, name in zip(cell.queries, names_of(cell.queries), strict=True):
             path = folder / f"{quote(name, safe=' ()')}.trec"  # a label may hold a /
-            cell.read(store, queries).write_trec(path)
+            run = cell.read(store, queries)
+            if args.metadata:
+                write_described(run, path, record_of(cell, queries, store))
+            else:
+                run.write_trec(path)
             paths.append(path)
     else:
         raise InputError(

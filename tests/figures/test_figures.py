@@ -111,6 +111,18 @@ KINDS = {
     "scatter": lambda: figures.scatter(
         POINTS, "j", "loss", "model", "shift", "RelLoss", "of", percent=True
     ),
+    "scatter of the same": lambda: figures.scatter(
+        POINTS.assign(low=POINTS["loss"] - 0.1, high=POINTS["loss"] + 0.1),
+        "j",
+        "loss",
+        "model",
+        "shift",
+        "RelLoss",
+        "of",
+        percent=True,
+        ends=("low", "high"),
+        diagonal="both are equal",
+    ),
 }
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from interextra.claims.claim import stated
+from interextra.site.parameters import kind_of
 from interextra.site.travel import REFERENCE
 from tools.verify import compared
 
@@ -126,10 +127,9 @@ def test_provenance_holds_all_declared_parameters(house):
     for name in names(house):
         record = json.loads((house / "outputs" / "smoke" / name / "provenance.json").read_text())
         assert record["method"]["parameters"]["profile"] == "smoke"
-        assert (
-            len(record["method"]["parameters"]) >= 10
-            and record["platform"]["software"]["libraries"]["torch"]
-        )
+        declared = kind_of(house / "notebooks" / f"{name}.ipynb").model_fields
+        assert record["method"]["parameters"].keys() == declared.keys() and len(declared) > 4
+        assert record["platform"]["software"]["libraries"]["torch"]
         assert record["seconds"]["whole notebook"] > 0 and record["results"]
 
 

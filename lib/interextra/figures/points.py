@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from pandas import DataFrame, Series
 
 from interextra.figures.looks import COLOURS, INK, Drawing, colours_of, keys_of, kind_of_figure
-from interextra.figures.panels import figure_of, finish, panels_of
+from interextra.figures.panels import Percents, figure_of, finish, panels_of
 from interextra.figures.words import Names, extent_of, in_words, names_of
 
 GREY = COLOURS["random"]  # of the system that is not among the points
@@ -24,23 +24,36 @@ def scatter(
     panel: Names,
     percent: bool,
     beside: tuple[str, float, float] | None = None,
+    ends: tuple[str, str] | None = None,
+    diagonal: str = "",
 ) -> Drawing:
     """Return numbers over others as points.
 
-    `beside`: a system that is not among them, with its x and y, as grey lines.
+    `beside`: a system that is not among them, with its x and y, as grey lines. `ends`: the columns
+    of the ends of an interval of y. `diagonal`: what it means that both numbers are equal; they are
+    of one kind, then, and there is a line where they are.
     """
     colours = colours_of(frame, hue)
     shapes = _shapes_of(frame[marker])
     panels = panels_of(frame, panel)
     figure, drawn = figure_of(panels, 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
+        if ends:
+            low, high = ends
+            axis.vlines(part[x], part[low], part[high], color=GREY, lw=0.8, zorder=1)
         _draw_points(axis, part, x, y, hue, marker, colours, shapes)
+        if diagonal:
+            _draw_diagonal(axis, percent)
     what = f"{label}, {len(frame)} points over {in_words(x)}"
     seen = extent_of(what, frame, y, [hue, marker, panel], percent)
     message = seen
     if beside:
         message = _beside(figure, frame[x], frame[y], *beside)
+    elif diagonal and ends:
+        message = _near(frame, x, *ends, label)
     legends = _legends(hue, colours, marker, shapes, beside)
+    if diagonal:
+        legends[""] = legends[""] + keys_of({diagonal: INK}, ls=":")
     finish(figure, legends, in_words(x), label, percent)
     figure.say(message, seen)
     return figure
@@ -70,6 +83,22 @@ def _draw_points(
         shape = shapes[value]
         size = 60 if shape in "*^vPX" else 36
         axis.scatter(points[x], points[y], color=colour, marker=shape, s=size, ec=INK, lw=0.5)
+
+
+def _near(frame: DataFrame, x: str, low: str, high: str, label: str) -> str:
+    """Return for how many points the interval of y holds x."""
+    holds = (frame[low] <= frame[x]) & (frame[x] <= frame[high])
+    held = f"hold the {in_words(x)}, which the line marks"
+    n_points = frame[low].notna().sum()
+    return f"Intervals of {holds.sum()} of {n_points} points ({label}) {held}."
+
+
+def _draw_diagonal(axis: Axes, percent: bool) -> None:
+    """Draw the line on which both numbers are equal, and write x as y is written."""
+    axis.axline((0, 0), slope=1, color=INK, ls=":", lw=1)
+    axis.axvline(0, color="black", lw=0.8)
+    if percent:
+        axis.xaxis.set_major_formatter(Percents())
 
 
 def _legends(

@@ -1,7 +1,7 @@
 """The notebooks' modules, named after them: n02_restrain is that of notebooks/02_restrain.ipynb.
 
 Each has what only its notebook computes, its `Parameters`, and `plan(parameters)`: the cells that
-it needs (01 to 12; see `plans`).
+it needs (see `plans`).
 """
 
 import importlib

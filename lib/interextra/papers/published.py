@@ -51,7 +51,7 @@ ENDS = {
 # Out) / Avg In: positive is (Lupart).
 UNITS = {
     **dict.fromkeys(("score", "correlation", "count", "factor", "flag", "text"), 1.0),
-    **dict.fromkeys(("score x100", "percent", "percent change", "percent loss"), 0.01),
+    **dict.fromkeys(("score x100", "percent", "percent change", "percent loss", "points"), 0.01),
 }
 
 
@@ -96,6 +96,17 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
     others = cells.drop(columns=CORE)
     known = others.dropna(axis=1, how="all")
     return cells[[*CORE, *known]]
+
+
+def every_cell() -> pd.DataFrame:
+    """Return every cell of all tables of the three papers, see `load`, with its `paper`."""
+    parts = []
+    for path in sorted(FOLDER.glob("*.yaml")):
+        paper = path.stem
+        for number, table in _document(paper)["tables"].items():
+            if table["rows"]:
+                parts.append(load(paper, number).assign(paper=paper))
+    return pd.concat(parts, ignore_index=True)
 
 
 @lru_cache

@@ -22,6 +22,7 @@ from interextra.claims.wording import ANSWERS
 from interextra.data.load import data_folder
 from interextra.models.prices import RANKED_MEGABYTES
 from interextra.models.search.run import Ranking
+from interextra.notebooks import module_of
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.papers.published import FOLDER
@@ -186,6 +187,9 @@ def _digest_of_files(
     Of the real data it is one of names, sizes and times.
     """
     files = _committed_files(notebook, code, parameters, reference)
+    read_by_module = getattr(module_of(notebook.stem), "files_read", None)
+    if read_by_module:
+        files += read_by_module(notebook.parents[1] / "outputs", parameters)
     files += getattr(parameters, "sheets", [])
     results = getattr(parameters, "results", "")
     if results:

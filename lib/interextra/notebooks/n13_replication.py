@@ -1,0 +1,357 @@
+"""Notebook 13: what the three papers print, beside ours.
+
+It trains nothing: it reads the tables of the other notebooks.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from interextra.claims.claim import Claim, stated
+from interextra.claims.wording import DATA, NO_TEXTS, NONE, PLACES, conclusion, published
+from interextra.notebooks import plans
+from interextra.notebooks.parameters import AnyNames, Names, NotebookParameters, parameter
+from interextra.papers import replication
+from interextra.papers.replication import CELL, EFFECT, LEVEL, VERDICTS
+from interextra.stats.formatting import spelled
+from interextra.store.errors import InputError, offenders
+
+FINDINGS = replication.FILE.with_name("findings.yaml")
+REFERENCE = "reference"  # the folder under outputs/ with what is committed
+PAPERS = {
+    "zhan": "Zhan et al.",
+    "lupart": "Lupart et al.",
+    "hofstaetter": "Hofstätter et al.",
+}
+# profile → what its results are of
+DATA_OF = {
+    "small": "real data (small)",
+    "real": "real collections (real)",
+    "worlds": "fourteen worlds (worlds)",
+    "mini": "one generated world (mini)",
+}
+OF_DATA = {"MedQuAD": "real data", "worlds": "worlds"}  # columns of the claims, of DATA
+CHANGES = ("percent change", "percent loss", "points")  # units of effects that the figure draws
+WITHOUT = "no results are here"
+X, Y = "published effect", "our effect"  # columns of the figure
+
+
+class Parameters(NotebookParameters):
+    """Parameters of notebook 13, the replication report."""
+
+    profiles: Names = parameter(
+        ["small", "real", "worlds", "mini"],
+        "profiles whose results stand beside the printed numbers, real data first",
+    )
+    own_results: AnyNames = parameter(
+        [], "those of them whose finished results of yours under outputs/ replace the committed"
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
+    """Plan nothing: results of other notebooks are read.
+
+    Raises
+    ------
+    InputError
+        Results of yours of a profile that is not compared.
+    """
+    unknown = sorted(set(p.own_results) - set(p.profiles))
+    if unknown:
+        raise InputError(f"parameter 'own_results': {offenders(unknown)} is not among 'profiles'")
+    return plans.Plan()
+
+
+def folders(outputs: Path, p: Parameters) -> dict[str, Path]:
+    """Return the folder with the results of each profile.
+
+    Parameters
+    ----------
+    outputs
+        The folder of that name.
+    p
+        The parameters.
+
+    Raises
+    ------
+    InputError
+        There are no results of yours.
+    """
+    found = {}
+    for profile in p.profiles:
+        is_own = profile in p.own_results
+        found[profile] = outputs / profile if is_own else outputs / REFERENCE / profile
+        if is_own and not found[profile].is_dir():
+            raise InputError(
+                f"parameter 'own_results': there is no folder outputs/{profile}; "
+                f"interextra run --profile {profile}"
+            )
+    return found
+
+
+def files_read(outputs: Path, p: Parameters) -> list[Path]:
+    """Return the files on which the report depends."""
+    profiles = folders(outputs, p)
+    claims = [path for each in profiles.values() for path in each.glob("*/tables/claims.csv")]
+    return sorted({*replication.tables_read(profiles), *claims, replication.FILE, FINDINGS})
+
+
+def beside(profiles: Mapping[str, Path]) -> pd.DataFrame:
+    """Return every printed cell beside ours, see `papers.replication`."""
+    return replication.replication(profiles)
+
+
+def counts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many printed cells of each paper have a counterpart.
+
+    Returns
+    -------
+    DataFrame[paper, printed cells, effects compared, levels compared, not at this scale,
+    not computed, no result]
+        A cell with an effect beside it is not counted among the levels.
+    """
+    printed = table[~table["derived"].astype(bool)]
+    rows = []
+    for paper, name in PAPERS.items():
+        part = printed[printed["paper"] == paper]
+        kinds = part.groupby(CELL)["kind"].agg(set)
+        statuses = part.drop_duplicates(CELL)["status"]
+        has_effect = kinds.map(lambda kind: EFFECT in kind)
+        has_level = kinds.map(lambda kind: LEVEL in kind) & ~has_effect
+        row = {"paper": name, "printed cells": len(kinds)}
+        row |= {"effects compared": has_effect.sum(), "levels compared": has_level.sum()}
+        for status in ("not at this scale", "not computed"):
+            row[status] = (statuses == status).sum()
+        row["no result"] = statuses.isin(["no result", "no number"]).sum()
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    total = frame.sum(numeric_only=True).to_dict()
+    return pd.concat([frame, pd.DataFrame([{"paper": "all", **total}])], ignore_index=True)
+
+
+def verdicts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many effects of each profile have which verdict.
+
+    Returns
+    -------
+    DataFrame[profile, effects, agrees, same direction, opposite, undecided, median_ratio]
+        median_ratio: of ours by the published effect, of the decided ones.
+    """
+    effects = table[table["kind"] == EFFECT]
+    rows = []
+    for profile, part in effects.groupby("profile", sort=False):
+        row = {"profile": profile, "effects": len(part)}
+        for verdict in VERDICTS:
+            row[verdict] = (part["status"] == verdict).sum()
+        is_decided = part["status"] != "undecided"
+        row["median_ratio"] = part.loc[is_decided, "ratio"].median()
+        rows.append(row)
+    columns = ["profile", "effects", *VERDICTS, "median_ratio"]
+    frame = pd.DataFrame(rows, columns=columns)
+    order = {profile: place for place, profile in enumerate(DATA_OF)}
+    return frame.sort_values(
+        "profile", key=lambda names: names.map(order).fillna(len(order)), ignore_index=True
+    )
+
+
+def points(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the figure: changes and differences of ours beside the printed ones.
+
+    Without any of ours, the printed ones alone.
+
+    Returns
+    -------
+    DataFrame[data, paper, verdict, X, Y, low, high]
+    """
+    is_drawn = table["unit"].isin(CHANGES) & table["published"].notna()
+    drawn = table[is_drawn & (table["kind"] == EFFECT)]
+    if not len(drawn):
+        drawn = table[is_drawn].drop_duplicates(CELL).assign(status="undecided")
+    data = drawn["profile"].replace({**DATA_OF, "": WITHOUT})
+    drawn = drawn.assign(data=data, paper=drawn["paper"].map(PAPERS))
+    names = {"published": X, "ours": Y, "status": "verdict"}
+    frame = drawn.rename(columns=names)[["data", "paper", "verdict", X, Y, "low", "high"]]
+    order = {name: place for place, name in enumerate([*DATA_OF.values(), *reversed(VERDICTS)])}
+    frame = frame.sort_values(
+        ["data", "verdict"], key=lambda names: names.map(order).fillna(len(order)), kind="stable"
+    )
+    return frame.astype({name: float for name in (X, Y, "low", "high")})
+
+
+def page(table: pd.DataFrame, paper: str, number: str, profile: str) -> pd.DataFrame:
+    """Return the effects of a printed table beside ours in a profile, for the page."""
+    is_asked = (table["paper"] == paper) & (table["table"] == number)
+    is_asked &= (table["profile"] == profile) & (table["kind"] == EFFECT)
+    asked = table[is_asked]
+    unit = {"points": "points", "correlation": ""}
+    ours = []
+    theirs = []
+    for row in asked.to_dict("records"):
+        symbol = unit.get(row["unit"], "%")
+        ours.append(spelled(row["ours"], row["low"], row["high"], symbol))
+        digits = 1 if row["unit"] == "percent loss" else 0  # as printed
+        theirs.append(f"{100 * row['published']:+.{digits}f} {symbol}")
+    return pd.DataFrame(
+        {
+            "row": asked["row"].to_numpy(),
+            "column": asked["column"].to_numpy(),
+            "published": theirs,
+            "ours": ours,
+            "ratio": asked["ratio"].to_numpy(float),
+            "verdict": asked["status"].to_numpy(),
+        }
+    )
+
+
+def reasons(table: pd.DataFrame) -> pd.DataFrame:
+    """Return why printed cells have no number of ours, with the number of cells of each reason."""
+    absent = table[(table["profile"] == "") & ~table["derived"].astype(bool)]
+    is_result = ~absent["status"].isin(["no result", "no number"])
+    groups = absent[is_result].groupby(["paper", "table", "status", "why"], sort=False)
+    frame = groups.size().rename("cells").reset_index()
+    frame = frame.sort_values(
+        "paper", key=lambda names: names.map(list(PAPERS).index), kind="stable"
+    )
+    return frame.assign(paper=frame["paper"].map(PAPERS))
+
+
+def claims(profiles: Mapping[str, Path]) -> pd.DataFrame:
+    """Return the papers' primary claims, and what the committed runs conclude.
+
+    Returns
+    -------
+    DataFrame[paper, notebook, claim, published, real data, worlds, conclusion]
+        What each of both says alone, a dash for nothing, and both together. In the order of
+        `claims.yaml`; without rows where no claim is answered.
+    """
+    answers = {data: _answers(profiles.get(profile)) for data, profile in DATA.items()}
+    lines = []
+    for claim in stated().values():
+        rows = {data: of[claim.name] for data, of in answers.items() if claim.name in of}
+        if claim.paper in PAPERS and not claim.secondary and rows:
+            lines.append(_line(claim, rows))
+    columns = ["paper", "notebook", "claim", "published", *OF_DATA.values(), "conclusion"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _answers(folder: Path | None) -> dict[str, dict[str, Any]]:
+    """Return the rows of all claims that a profile answers, by their names."""
+    found: dict[str, dict[str, Any]] = {}
+    if folder is None:
+        return found
+    for path in sorted(folder.glob("*/tables/claims.csv")):
+        table = pd.read_csv(path).astype(object)
+        for row in table.fillna(NO_TEXTS).to_dict("records"):
+            found[row["claim"]] = row
+    return found
+
+
+def _line(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the row of a claim."""
+    line = {
+        "paper": PAPERS[claim.paper],
+        "notebook": claim.notebook[:2],
+        "claim": claim.sentence,
+        "published": published(claim),
+        "conclusion": conclusion(claim, rows),
+    }
+    for data, name in OF_DATA.items():
+        alone = conclusion(claim, {data: rows[data]}) if data in rows else NONE
+        line[name] = alone.removesuffix(f" {PLACES[data]}")
+    return line
+
+
+def concluded(table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many claims have which outcome on real data, and in the worlds.
+
+    Parameters
+    ----------
+    table
+        Of `claims`.
+    """
+    counted = {name: table[name].value_counts() for name in OF_DATA.values()}
+    frame = pd.DataFrame(counted).drop(index=NONE, errors="ignore").fillna(0).astype(int)
+    return frame.rename_axis("outcome").reset_index()
+
+
+@lru_cache
+def _written() -> dict[str, Any]:
+    """Read what people found in the papers."""
+    return yaml.safe_load(FINDINGS.read_text(encoding="utf-8"))
+
+
+def findings() -> pd.DataFrame:
+    """Return the findings about the papers.
+
+    Returns
+    -------
+    DataFrame[finding, about, cell, sentence, notebook, section, elsewhere]
+        notebook and section: where it is shown, else empty.
+    """
+    rows = []
+    for name, entry in _written()["findings"].items():
+        sentence = entry["finding"]
+        rest = {key: entry.get(key, "") for key in ("cell", "notebook", "section", "elsewhere")}
+        rows.append({"finding": name, "about": entry["about"], "sentence": sentence, **rest})
+    return pd.DataFrame(rows)
+
+
+def listed(table: pd.DataFrame) -> str:
+    """Return findings as a list in Markdown, each with a link to the notebook that shows it."""
+    return "\n".join(_items(table))
+
+
+def _items(table: pd.DataFrame) -> Iterator[str]:
+    """Yield the item of each finding."""
+    for row in table.to_dict("records"):
+        cell = f", {row['cell']}" if row["cell"] else ""
+        where = "No notebook shows it."
+        if row["elsewhere"]:
+            where = f"No notebook shows it; see {row['elsewhere']}."
+        if row["notebook"]:
+            number = row["notebook"][:2]
+            where = f"[{number}]({row['notebook']}.ipynb), *{row['section']}*."
+        yield f"- **{row['finding']}** ({row['about']}{cell}): {row['sentence']} {where}"
+
+
+def unsaid() -> pd.DataFrame:
+    """Return what a paper does not state, and where a notebook chooses it.
+
+    Returns
+    -------
+    DataFrame[paper, what, notebook, where]
+        where: a parameter, or a table that shows several choices.
+    """
+    return pd.DataFrame(_written()["unsaid"])
+
+
+def answer(table: pd.DataFrame, of_profiles: pd.DataFrame) -> str:
+    """Return the sentence that answers the title.
+
+    Parameters
+    ----------
+    table
+        Of `counts`.
+    of_profiles
+        Of `verdicts`.
+    """
+    total = table.iloc[-1]
+    n_compared = total["effects compared"] + total["levels compared"]
+    begin = f"Of {total['printed cells']} printed cells, {n_compared} have a number of ours beside"
+    if not len(of_profiles):
+        return f"{begin} them, since no results are here."
+    return f"{begin} them; {sentence(of_profiles.iloc[0])}."
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """Return how many effects of a profile have which verdict, a row of `verdicts`, in words."""
+    name = DATA_OF.get(row["profile"], row["profile"])
+    return (
+        f"of the {row['effects']} effects in {name}, {row['agrees']} agree, "
+        f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, and "
+        f"{row['undecided']} are undecided"
+    )

@@ -1,0 +1,297 @@
+"""Every printed cell beside ours, by profile: what was measured, or why nothing was.
+
+`replication.yaml` says which row of which table of ours stands beside which printed cell, and why
+others have none. An effect is judged as `stats.effects.Effects.beside` judges it; a level, such as
+an nDCG@10, is set beside the printed one without a verdict, since the collections differ.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+from pydantic import BaseModel
+
+from interextra.papers import published
+from interextra.stats.effects import Effects
+from interextra.store.errors import InputError, offenders
+
+FILE = Path(__file__).with_name("replication.yaml")
+CELL = ["paper", "table", "row", "column"]  # what names a printed cell
+COLUMNS = [*CELL, "derived", "unit", "text", "published", "ours", "low", "high", "ratio"]
+COLUMNS += ["profile", "collection", "kind", "status", "why", "notebook"]
+MEAN = "mean"  # the column, and the value of what is averaged over, of a mean over printed cells
+EFFECT, LEVEL, NONE = "effect", "level", ""  # kinds of rows
+VALUE = "value"  # stands for the regime of a cell that has none
+VERDICTS = ("agrees", "same direction", "opposite", "undecided")  # statuses of effects
+# A loss is printed as a positive number; here negative is a loss, as in all our tables
+TURNED = ("percent loss",)
+
+Folders = Mapping[str, Path]  # profile → the folder that has NOTEBOOK/tables
+Row = dict[str, Any]
+
+
+class Counterpart(BaseModel, frozen=True, extra="forbid"):
+    """Rows of one of our tables and the printed cells beside them; see `replication.yaml`."""
+
+    paper: str
+    table: str
+    notebook: str
+    file: str
+    keys: dict[str, str]
+    columns: dict[str, str]
+    profiles: tuple[str, ...] = ()
+    where: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
+    names: dict[str, dict[Any, str]] = {}
+    intervals: dict[str, tuple[str, str]] = {}
+    effects: tuple[str, ...] = ()
+    beside: str = "other collection"
+    turned: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The table of ours, below the folder of a profile."""
+        return Path(self.notebook, "tables", f"{self.file}.csv")
+
+
+class Reason(BaseModel, frozen=True, extra="forbid"):
+    """Why some printed cells have no counterpart; see `replication.yaml`."""
+
+    paper: str
+    table: str = ""
+    cells: dict[str, Any] = {}
+    status: str
+    why: str
+    notebook: str = ""
+
+    def is_of(self, cell: Mapping[str, Any]) -> bool:
+        """Whether this is the reason of a printed cell."""
+        labels = {"paper": self.paper, **self.cells}
+        if self.table:
+            labels["table"] = self.table
+        return all(cell.get(name) == value for name, value in labels.items())
+
+
+# of a cell that has a counterpart, where the results are not here
+UNKNOWN = Reason(paper="", status="not computed", why="no results of the profiles are here")
+
+
+class Mean(BaseModel, frozen=True, extra="forbid"):
+    """Over which attribute the cells of a printed table are averaged."""
+
+    paper: str
+    table: str
+    over: str
+
+
+class Mapped(NamedTuple):
+    """What `replication.yaml` holds."""
+
+    counterparts: list[Counterpart]
+    means: list[Mean]
+    reasons: list[Reason]
+
+
+@lru_cache
+def mapped() -> Mapped:
+    """Read `replication.yaml`."""
+    document = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return Mapped(
+        [Counterpart(**entry) for entry in document["counterparts"]],
+        [Mean(**entry) for entry in document["means"]],
+        [Reason(**entry) for entry in document["reasons"]],
+    )
+
+
+def tables_read(folders: Folders) -> list[Path]:
+    """Return the tables of ours that `replication` reads, those that are there."""
+    paths = {folder / each.path for folder in folders.values() for each in mapped().counterparts}
+    return sorted(path for path in paths if path.is_file())
+
+
+def replication(folders: Folders) -> pd.DataFrame:
+    """Return every printed cell beside ours.
+
+    Parameters
+    ----------
+    folders
+        Profile → the folder with the tables of its notebooks. A profile without a table has no
+        rows of it.
+
+    Returns
+    -------
+    DataFrame[paper, table, row, column, derived, unit, text, published, ours, low, high, ratio, \
+profile, collection, kind, status, why, notebook]
+        A row a printed cell, and profile and collection that have a number beside it; a cell
+        without any has one row, with an empty profile. `derived`: a mean over printed cells.
+        published, ours, low, high: on our scale, fractions; negative is a loss, and text where the
+        cell is no number. ratio: ours by published, of effects. status: the verdict on an effect,
+        what a level is compared with, or that there is nothing to compare, for the reason `why`.
+
+    Raises
+    ------
+    InputError
+        Two rows of one of our tables stand beside the same cell.
+    """
+    cells = _cells()
+    found = [_of_profile(cells, profile, folder) for profile, folder in folders.items()]
+    beside = pd.concat([*found, pd.DataFrame(columns=["cell", *COLUMNS[8:]])])
+    is_absent = ~cells.index.isin(beside["cell"])
+    absent = [_absent(cell) for cell in _records(cells[is_absent])]
+    rows = pd.concat([beside, pd.DataFrame(absent)], ignore_index=True)
+    printed = cells.loc[rows["cell"], [*CELL, "derived", "unit", "text", "published"]]
+    printed.index = rows.index
+    table = pd.concat([printed, rows], axis=1).sort_values("cell", kind="stable")
+    effects = table["ours"].where(table["kind"] == EFFECT).astype(float)
+    table["ratio"] = effects / table["published"].replace(0.0, np.nan)
+    return table[COLUMNS].reset_index(drop=True)
+
+
+@lru_cache
+def _cells() -> pd.DataFrame:
+    """Return the printed cells with all their attributes, and the means over some of them."""
+    cells = published.every_cell().assign(derived=False)
+    means = [mean for each in mapped().means for mean in _means(cells, each)]
+    cells = pd.concat([cells, pd.DataFrame(means)], ignore_index=True)
+    is_turned = cells["unit"].isin(TURNED)
+    cells["published"] = cells["scaled"].where(~is_turned, -cells["scaled"]).round(9)
+    return cells
+
+
+def _means(cells: pd.DataFrame, mean: Mean) -> Iterator[Row]:
+    """Yield the means of the rows of a printed table over an attribute."""
+    is_of_table = (cells["paper"] == mean.paper) & (cells["table"] == mean.table)
+    numbers = cells[is_of_table].dropna(subset=["scaled"])
+    for _, part in numbers.groupby("row", sort=False):
+        first = part.iloc[0].to_dict()
+        names = ", ".join(part[mean.over])
+        averaged = {"scaled": part["scaled"].mean(), "value": part["value"].mean()}
+        labels = {"column": f"mean of {names}", mean.over: MEAN, "derived": True}
+        yield first | labels | averaged
+
+
+def _records(cells: pd.DataFrame) -> Iterator[Row]:
+    """Yield printed cells as mappings, with their place in the table as `cell`."""
+    for place, cell in zip(cells.index, cells.to_dict("records"), strict=True):
+        yield {"cell": place, **cell}
+
+
+def _has(cells: pd.DataFrame, wanted: Mapping[str, Any]) -> pd.Series:
+    """Return which rows have these values."""
+    fitting = pd.Series(True, cells.index)
+    for name, value in wanted.items():
+        fitting &= cells[name] == value if name in cells else False
+    return fitting
+
+
+def _absent(cell: Row) -> Row:
+    """Return the row of a cell that has no counterpart, with the first reason that fits."""
+    reasons = [reason for reason in mapped().reasons if reason.is_of(cell)]
+    reason = reasons[0] if reasons else UNKNOWN
+    return {
+        "cell": cell["cell"],
+        "profile": "",
+        "collection": "",
+        "kind": NONE,
+        "status": reason.status,
+        "why": reason.why,
+        "notebook": reason.notebook,
+    }
+
+
+def _of_profile(cells: pd.DataFrame, profile: str, folder: Path) -> pd.DataFrame:
+    """Return the rows of a profile: which printed cells have a number of ours beside them."""
+    parts: list[pd.DataFrame] = []
+    answered: set[int] = set()  # places of cells
+    for counterpart in mapped().counterparts:
+        path = folder / counterpart.path
+        is_asked = not counterpart.profiles or profile in counterpart.profiles
+        if not is_asked or not path.is_file():
+            continue
+        left = cells[~cells.index.isin(answered)]
+        rows = pd.DataFrame(list(_beside(left, counterpart, pd.read_csv(path), path)))
+        if len(rows):
+            parts.append(_judged(rows, cells).assign(profile=profile))
+            answered |= set(rows["cell"])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["cell"])
+
+
+def _beside(
+    cells: pd.DataFrame, counterpart: Counterpart, ours: pd.DataFrame, path: Path
+) -> Iterator[Row]:
+    """Yield our numbers beside the printed cells that a counterpart finds in one of our tables."""
+    ours = ours[_has(ours, counterpart.where)]
+    if not len(ours) or not set(counterpart.keys) <= set(ours):
+        return
+    labels = {"paper": counterpart.paper, "table": counterpart.table, **counterpart.cells}
+    asked = cells[_has(cells, labels)].dropna(subset=["published"])
+    groups = _by_keys(ours, counterpart)
+    for cell in _records(asked):
+        regime = cell.get("regime")
+        regime = regime if isinstance(regime, str) else VALUE
+        column = counterpart.columns.get(regime, "")
+        key = tuple(cell.get(name) for name in counterpart.keys.values())
+        if column not in ours or key not in groups:
+            continue
+        rows = groups[key].dropna(subset=[column])
+        _refuse_repeated(rows, key, path)
+        for row in rows.to_dict("records"):
+            yield _row(cell, row, regime, column, counterpart)
+
+
+def _by_keys(ours: pd.DataFrame, counterpart: Counterpart) -> dict[tuple, pd.DataFrame]:
+    """Return our rows by the attributes of the printed cells that they belong to."""
+    named = ours[list(counterpart.keys)].astype(object)
+    for column, names in counterpart.names.items():
+        named[column] = [names.get(value, value) for value in named[column]]
+    keys = list(named.itertuples(index=False, name=None))
+    places: dict[tuple, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return {key: ours.iloc[rows] for key, rows in places.items()}
+
+
+def _refuse_repeated(rows: pd.DataFrame, key: Sequence[Any], path: Path) -> None:
+    """Refuse two of our rows for the same cell; those of several collections are told apart."""
+    labels = rows["collection"] if "collection" in rows else pd.Series("", rows.index)
+    if labels.duplicated().any():
+        raise InputError(f"{path}: several rows stand beside {offenders(list(map(str, key)))}")
+
+
+def _row(cell: Row, ours: Row, regime: str, column: str, counterpart: Counterpart) -> Row:
+    """Return one of our numbers beside a printed cell."""
+    low, high = counterpart.intervals.get(regime, ("", ""))
+    factor = 0.01 if cell["unit"] == "percent" else 1.0  # our tables hold percents, too
+    sign = -1.0 if counterpart.turned else 1.0
+    ends = [sign * factor * ours.get(name, np.nan) for name in (low, high)]
+    is_effect = regime in counterpart.effects
+    is_of_several = "collection" in ours and "collection" not in counterpart.keys
+    return {
+        "cell": cell["cell"],
+        "ours": sign * factor * ours[column],
+        "low": min(ends, default=np.nan),
+        "high": max(ends, default=np.nan),
+        "collection": ours["collection"] if is_of_several else "",
+        "kind": EFFECT if is_effect else LEVEL,
+        "status": "" if is_effect else f"{LEVEL}, {counterpart.beside}",
+        "why": "",
+        "notebook": counterpart.notebook,
+    }
+
+
+def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose effects have a verdict as their status, as `Effects.beside` gives it."""
+    is_effect = rows["kind"] == EFFECT
+    if not is_effect.any():
+        return rows
+    ours = rows[is_effect]
+    printed = cells.loc[ours["cell"].unique(), ["published", "rounding"]]
+    theirs = printed.rename(columns={"published": "scaled"}).rename_axis("cell").reset_index()
+    no_draws = np.empty((len(ours), 1))
+    effects = Effects.of(ours, ["cell"], ["ours"], list(no_draws))
+    verdicts = effects.beside(theirs, ["cell"])["verdict"]
+    return rows.assign(status=verdicts.reindex(rows.index).fillna(rows["status"]))
