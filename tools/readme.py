@@ -25,8 +25,9 @@ from matplotlib.figure import Figure
 
 from interextra import cli, figures
 from interextra.claims import collections_wording
-from interextra.claims.claim import REAL, Claim, stated
+from interextra.claims.claim import REAL, Claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
+from interextra.claims.over_collections import INCOMPLETE, OPEN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
@@ -495,18 +496,36 @@ def _counts(reference: Path, committed: Answers) -> str:
         shares.append(f"{n_decided} of {len(evaluated)} on {WHERE[data]}")
     decided = " and ".join(shares)
     return _paragraph(
-        f"The kit states {len(primary)} primary claims. It decides {decided}; "
-        f"the others are undecided. The same data sets give {_n_exploratory(reference):,} "
-        "exploratory estimates, with individual 95 % intervals and no verdict."
+        f"The kit states {len(primary)} primary claims, and "
+        f"{_counts_over_collections(reference)}. Of the primary claims it decides {decided}; the "
+        f"others are undecided. The same data sets give {_n_exploratory(reference):,} exploratory "
+        "estimates, with individual 95 % intervals and no verdict."
+    )
+
+
+def _counts_over_collections(reference: Path) -> str:
+    """Return how many claims of the section REAL the collections answer, and decide."""
+    decisions: dict[str, str] = {}
+    for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
+        decisions |= collections_wording.decisions(pd.read_csv(path))
+    asked = {collections_wording.whole(name) for name in of_collections()}
+    answered = [
+        decision
+        for name, decision in decisions.items()
+        if name in asked and not decision.startswith(INCOMPLETE)
+    ]
+    n_decided = sum(not decision.startswith(OPEN) for decision in answered)
+    return (
+        f"{len(asked)} more about {FOUR} (answered so far: {len(answered)}, decided: {n_decided})"
     )
 
 
 def _n_exploratory(reference: Path) -> int:
-    """Return the number of rows with an interval in tables that are not of claims."""
+    """Return the number of rows with an interval in tables of estimates but the claims'."""
     n_rows = 0
     for profile in DATA.values():
         for path in (reference / profile).glob("*/tables/*.csv"):
-            if path.stem == "claims":
+            if path.stem in ("claims", "replication"):
                 continue
             table = pd.read_csv(path)
             if {"low", "high"}.issubset(table):

@@ -249,6 +249,12 @@ def test_what_is_counted_above_the_claims_is_in_the_tables(reference):
     found = found[[not stated()[name].secondary for name in found.index]]
     decided = found["verdict"].isin(["holds", "contradicted"]).sum()
     assert f"{decided} of {len(found)} on fourteen generated worlds" in said
+    over = [pd.read_csv(path) for path in reference.glob("real/*/tables/over_collections.csv")]
+    parts = pd.concat(over)
+    parts = parts[parts["claim"].str.startswith("real-")]
+    is_incomplete = parts["verdict"].eq("incomplete").groupby(parts["claim"].str.split(":").str[0])
+    answered = (~is_incomplete.any()).sum()
+    assert f"20 more about four real collections (answered so far: {answered}, " in said
 
 
 def test_losses_by_mismatch_are_those_of_the_committed_table(reference):

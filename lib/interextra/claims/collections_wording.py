@@ -34,12 +34,12 @@ def decisions(table: pd.DataFrame) -> dict[str, str]:
     ----------
     table : of `over_collections.judged`.
     """
-    names = table["claim"].map(_whole)
+    names = table["claim"].map(whole)
     by_claim = table.groupby(names, sort=False)
     return {name: _decision(parts.to_dict("records")) for name, parts in by_claim}
 
 
-def _whole(name: str) -> str:
+def whole(name: str) -> str:
     """Return the name of the claim that a row is a part of."""
     return name.partition(":")[0]
 
@@ -95,7 +95,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     ----------
     table : of `over_collections.judged`.
     """
-    claims = {_whole(name): every_claim()[name] for name in table["claim"]}
+    claims = {whole(name): every_claim()[name] for name in table["claim"]}
     told = []
     for name, decision in decisions(table).items():
         claim = claims[name]
@@ -117,7 +117,7 @@ def in_short(table: pd.DataFrame) -> dict[str, str]:
     texts = {}
     for row in table.to_dict("records"):
         name = row["claim"]
-        text = decided[_whole(name)]
+        text = decided[whole(name)]
         if row["verdict"] not in WITHOUT_MEAN:
             text = f"{_cell(row, every_claim()[name])} {text}"
         texts[name] = text
@@ -252,6 +252,6 @@ def _heading(name: str) -> str:
     >>> _heading("real-merge: on the left-out kind")
     'merge: on the left-out kind'
     """
-    whole, colon, part = name.removeprefix("real-").partition(":")
-    words = whole.replace("-", " ")
+    title, colon, part = name.removeprefix("real-").partition(":")
+    words = title.replace("-", " ")
     return f"{words}{colon}{part}"
