@@ -263,6 +263,13 @@ def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(
     assert set(found["measure"]) == {"RR@10"}
 
 
+def test_a_passage_that_is_judged_irrelevant_is_no_answer():
+    run = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "score": [2.0, 1.0]})
+    qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "relevance": [0, 1]})
+    query_ids, values = exposure._values_by_offset(run, [], qrels)
+    assert query_ids.tolist() == ["q"] and (values == 0.5).all()
+
+
 def test_reciprocal_ranks_are_those_of_the_first_relevant_passage():
     scores, relevant = np.array([3.0, 2, 1, 5, 4, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 1], bool)
     query = np.array([0, 0, 0, 1, 1, 2, 2])

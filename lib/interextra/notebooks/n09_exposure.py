@@ -572,8 +572,8 @@ def _values_by_offset(
     """
     is_of_kind = run["doc_id"].isin(of_kind).to_numpy()
     pair = ["query_id", "doc_id"]
-    judged = pd.MultiIndex.from_frame(qrels[pair])
-    is_relevant = pd.MultiIndex.from_frame(run[pair]).isin(judged)
+    relevant = pd.MultiIndex.from_frame(qrels.loc[qrels["relevance"] >= 1, pair])
+    is_relevant = pd.MultiIndex.from_frame(run[pair]).isin(relevant)
     query, query_ids = pd.factorize(run["query_id"])
     offsets = OFFSETS * run["score"].std()
     added = np.outer(offsets, is_of_kind)  # float[offsets, rows]
