@@ -27,6 +27,10 @@ COLOURS = {
     "random": "#999999",
     "published": "#CC79A7",
     "median": "#D55E00",
+    "agrees": "#0072B2",
+    "same direction": "#56B4E9",
+    "opposite": "#D55E00",
+    "undecided": "#999999",
     "": INK,
     **SYSTEMS,
 }
