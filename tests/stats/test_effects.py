@@ -1,5 +1,6 @@
 """One kernel for all effects: against brute force, scipy and statsmodels, and by hand."""
 
+import io
 import itertools
 
 import numpy as np
@@ -22,7 +23,7 @@ from interextra.stats.bootstrap import (
     simultaneous,
     stretched,
 )
-from interextra.stats.effects import DRAWS, Effects, across, effects
+from interextra.stats.effects import DRAWS, Effects, across, effects, shown
 from interextra.stats.tests import holm, outside, wilson
 from interextra.store.errors import InputError
 
@@ -662,3 +663,21 @@ def test_wilson_s_interval_is_that_of_statsmodels_to_the_last_bit():
     assert all(
         (ours == theirs).all() for ours, theirs in zip(wilson(counts, n), expected, strict=True)
     )
+
+
+def test_a_page_has_headings_and_truth_in_words_and_whole_numbers_as_such():
+    frame = pd.DataFrame(
+        {"query_id": ["q1", "q2"], "p_holm": [0.0004, 0.5], "n_queries": [58.0, 9]}
+    )
+    frame = frame.assign(is_far=[True, False], mean=[1.0, 0.25])
+    [read] = pd.read_html(io.StringIO(shown(frame).to_html()))
+    assert list(read) == ["query", "p, Holm", "queries", "is_far", "mean"]
+    assert read.astype(str).values.tolist() == [
+        ["q1", "< .001", "58", "yes", "1.0"],
+        ["q2", "0.500", "9", "no", "0.25"],
+    ]
+
+
+def test_a_heading_that_is_taken_is_not_given_twice():
+    html = shown(pd.DataFrame({"n_queries": [1], "queries": [2]})).to_html()
+    assert "n_queries" in html

@@ -32,6 +32,20 @@ from interextra.stats.trainings import (
 from interextra.store.errors import InputError, offenders
 
 DRAWS = "draws"  # the column of a table that is for computing on, not for reading
+# columns of tables → their headings on a page
+HEADINGS = {
+    "p_value": "p",
+    "p_holm": "p, Holm",
+    "p_equivalent": "p of equality",
+    "test_set": "test set",
+    "query_id": "query",
+    "doc_id": "passage",
+    "n_queries": "queries",
+    "n_models": "models",
+    "n_units": "units",
+    "n_train": "training queries",
+    "n_trainings": "training runs",
+}
 DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
 SYSTEM = ("model", "measure", "average")  # labels of a system and of what it is measured by
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of the means of both sides
@@ -648,18 +662,38 @@ def across(
 def shown(frame: pd.DataFrame) -> "pd.io.formats.style.Styler":
     """Return a table for the page.
 
-    All text is escaped and to the left, numbers have three digits; p < .001, a dash for nothing,
-    no index.
+    All text is escaped and to the left, numbers have three digits unless all of a column are whole;
+    p < .001, yes and no, a dash for nothing, no index. Names of columns are in words.
     """
     frame = pd.DataFrame(frame.drop(columns=DRAWS, errors="ignore"))
-    p_values = [name for name in frame if str(name).startswith("p_")]
+    p_values = [HEADINGS.get(name, name) for name in frame if str(name).startswith("p_")]
+    frame = _in_words(frame)
+    whole = [name for name in frame if _is_whole(frame[name])]
     text_columns = frame.select_dtypes(exclude="number").columns
     to_the_left = [{"selector": "", "props": "text-align: left"}]
     page = frame.style.hide(axis="index")
-    page = page.format(
-        dict.fromkeys(p_values, _p_value), precision=3, na_rep="–", escape="html"
-    ).format_index(escape="html", axis=1)
+    formats = dict.fromkeys(p_values, _p_value) | dict.fromkeys(whole, "{:.0f}")
+    page = page.format(formats, precision=3, na_rep="–", escape="html")
+    page = page.format_index(escape="html", axis=1)
     return page.set_table_styles(dict.fromkeys(text_columns, to_the_left))
+
+
+def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with headings and truth values in words; headings stay different."""
+    truths = frame.select_dtypes("bool").columns
+    in_words = frame.copy()
+    for name in truths:
+        in_words[name] = frame[name].map({True: "yes", False: "no"})
+    headings = {name: words for name, words in HEADINGS.items() if words not in frame}
+    return in_words.rename(columns=headings)
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """Return whether a column of floating-point numbers holds whole ones alone, such as counts."""
+    if not pd.api.types.is_float_dtype(column):
+        return False
+    numbers = column.dropna()
+    return bool(len(numbers) and (numbers % 1 == 0).all())
 
 
 def _p_value(p: float) -> str:
