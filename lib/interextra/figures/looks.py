@@ -31,6 +31,7 @@ COLOURS = {
     "same direction": "#56B4E9",
     "opposite": "#D55E00",
     "undecided": "#999999",
+    "not testable": "#DDDDDD",
     "": INK,
     **SYSTEMS,
 }

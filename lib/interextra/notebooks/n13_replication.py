@@ -16,7 +16,7 @@ from interextra.claims.wording import DATA, NO_TEXTS, NONE, PLACES, conclusion, 
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import AnyNames, Names, NotebookParameters, parameter
 from interextra.papers import replication
-from interextra.papers.replication import CELL, EFFECT, LEVEL, VERDICTS
+from interextra.papers.replication import CELL, DECIDED, EFFECT, LEVEL, UNTESTABLE, VERDICTS
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
 
@@ -138,7 +138,8 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[profile, effects, agrees, same direction, opposite, undecided, median_ratio]
+    DataFrame[profile, effects, agrees, same direction, opposite, undecided, not testable,
+    median_ratio]
         median_ratio: of ours by the published effect, of the decided ones.
     """
     effects = table[table["kind"] == EFFECT]
@@ -147,7 +148,7 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
         row = {"profile": profile, "effects": len(part)}
         for verdict in VERDICTS:
             row[verdict] = (part["status"] == verdict).sum()
-        is_decided = part["status"] != "undecided"
+        is_decided = part["status"].isin(DECIDED)
         row["median_ratio"] = part.loc[is_decided, "ratio"].median()
         rows.append(row)
     columns = ["profile", "effects", *VERDICTS, "median_ratio"]
@@ -352,6 +353,6 @@ def sentence(row: Mapping[str, Any]) -> str:
     name = DATA_OF.get(row["profile"], row["profile"])
     return (
         f"of the {row['effects']} effects in {name}, {row['agrees']} agree, "
-        f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, and "
-        f"{row['undecided']} are undecided"
+        f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, "
+        f"{row['undecided']} are undecided, and {row[UNTESTABLE]} cannot be tested so"
     )

@@ -26,7 +26,9 @@ COLUMNS += ["profile", "collection", "kind", "status", "why", "notebook"]
 MEAN = "mean"  # the column, and the value of what is averaged over, of a mean over printed cells
 EFFECT, LEVEL, NONE = "effect", "level", ""  # kinds of rows
 VALUE = "value"  # stands for the regime of a cell that has none
-VERDICTS = ("agrees", "same direction", "opposite", "undecided")  # statuses of effects
+UNTESTABLE = "not testable"  # status of an effect that our design measures and cannot judge
+DECIDED = ("agrees", "same direction", "opposite")
+VERDICTS = (*DECIDED, "undecided", UNTESTABLE)  # statuses of effects
 # A loss is printed as a positive number; here negative is a loss, as in all our tables
 TURNED = ("percent loss",)
 
@@ -59,12 +61,13 @@ class Counterpart(BaseModel, frozen=True, extra="forbid"):
 
 
 class Reason(BaseModel, frozen=True, extra="forbid"):
-    """Why some printed cells have no counterpart; see `replication.yaml`."""
+    """Why some printed cells have no counterpart, or no verdict; see `replication.yaml`."""
 
     paper: str
     table: str = ""
     cells: dict[str, Any] = {}
-    status: str
+    profiles: tuple[str, ...] = ()
+    status: str = UNTESTABLE
     why: str
     notebook: str = ""
 
@@ -94,6 +97,7 @@ class Mapped(NamedTuple):
     counterparts: list[Counterpart]
     means: list[Mean]
     reasons: list[Reason]
+    untestable: list[Reason]
 
 
 @lru_cache
@@ -104,6 +108,7 @@ def mapped() -> Mapped:
         [Counterpart(**entry) for entry in document["counterparts"]],
         [Mean(**entry) for entry in document["means"]],
         [Reason(**entry) for entry in document["reasons"]],
+        [Reason(**entry) for entry in document["untestable"]],
     )
 
 
@@ -130,7 +135,8 @@ profile, collection, kind, status, why, notebook]
         without any has one row, with an empty profile. `derived`: a mean over printed cells.
         published, ours, low, high: on our scale, fractions; negative is a loss, and text where the
         cell is no number. ratio: ours by published, of effects. status: the verdict on an effect,
-        what a level is compared with, or that there is nothing to compare, for the reason `why`.
+        what a level is compared with, or that there is nothing to compare, or no verdict, for the
+        reason `why`.
 
     Raises
     ------
@@ -139,6 +145,7 @@ profile, collection, kind, status, why, notebook]
     """
     cells = _cells()
     found = [_of_profile(cells, profile, folder) for profile, folder in folders.items()]
+    found = [_with_untestable(rows, cells) for rows in found]
     beside = pd.concat([*found, pd.DataFrame(columns=["cell", *COLUMNS[8:]])])
     is_absent = ~cells.index.isin(beside["cell"])
     absent = [_absent(cell) for cell in _records(cells[is_absent])]
@@ -218,6 +225,21 @@ def _of_profile(cells: pd.DataFrame, profile: str, folder: Path) -> pd.DataFrame
             parts.append(_judged(rows, cells).assign(profile=profile))
             answered |= set(rows["cell"])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["cell"])
+
+
+def _with_untestable(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a profile; effects that it cannot judge have the reason for a verdict."""
+    rows = rows.copy()
+    for place, row in rows.iterrows():
+        if row["kind"] != EFFECT:
+            continue
+        cell = cells.loc[row["cell"]]
+        for reason in mapped().untestable:
+            is_asked = not reason.profiles or row["profile"] in reason.profiles
+            if is_asked and reason.is_of(cell):
+                rows.loc[place, ["status", "why"]] = [reason.status, reason.why]
+                break
+    return rows
 
 
 def _beside(
