@@ -34,6 +34,7 @@ def test_a_claim_is_stated_before_it_is_answered(root, name):
     claim = STATED[name]
     fields = {"notebook", "sentence", "asks", "rows", "measure", "margin", "known"}
     more = {"place", "side", "published", "gate", "design", "scale", "not_testable", "secondary"}
+    more |= {"on_collections"}
     assert fields <= claim.keys() <= fields | more
     assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file() and len(
         claim["sentence"].split()
@@ -180,3 +181,8 @@ def test_an_entry_that_is_wrong_is_named(tmp_path, monkeypatch):
             stated()
     finally:
         stated.cache_clear()
+
+
+def test_the_claim_over_collections_that_asks_the_same_is_there():
+    asked = {claim.on_collections for claim in stated().values()} - {""}
+    assert len(asked) == 11 and asked <= of_collections().keys()
