@@ -159,8 +159,10 @@ def exercises(text, name):
     before, heading, after = parts
     introduction, *tasks = re.split(r"(?m)^(\d+)\. ", after)
     for number, task in zip(tasks[::2], tasks[1::2], strict=True):
+        asked, _, behind = task.strip().partition("\n\n")  # behind the last one a list ends
+        in_a_line = " ".join(asked.split())
         introduction += (
-            f"\n```{{exercise}}\n:label: {name}-{number}\n\n{' '.join(task.split())}\n```\n"
+            f"\n```{{exercise}}\n:label: {name}-{number}\n\n{in_a_line}\n```\n{behind}\n"
         )
     return before + heading + introduction
 

@@ -81,6 +81,7 @@ def book(tmp_path_factory):
         code("print(mean)", outputs=[printed("the mean is 6")]),
         text(
             "## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."
+            "\n\nAll are folded."
         ),
         code("solved_1", metadata={"tags": ["solution"]}),
         code("solved_1_on", metadata={"tags": ["solution", "continued"]}),
@@ -177,6 +178,8 @@ def test_exercises_have_folded_solutions(book):
     html = page(book, "02_here")
     assert html.count('class="exercise admonition"') == 2 and html.count("solution dropdown") == 2
     assert html.index("solved_1_on") < html.index("solved_2") and "two, in lines." in html
+    last_card = html[html.index("two, in lines.") : html.index("All are folded.")]
+    assert last_card.count("</div>") >= 1 and "<div" not in last_card
 
 
 def test_results_behind_a_prediction_are_folded_until_the_next_heading(book):
