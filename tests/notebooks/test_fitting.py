@@ -170,7 +170,11 @@ def test_another_generated_world_has_the_sizes_of_the_profile(root):
     assert differing == {"collection"}
 
 
-@pytest.mark.parametrize("number", [path.stem[:2] for path in notebooks(Path(__file__).parents[2])])
+NUMBERS = [path.stem[:2] for path in notebooks(Path(__file__).parents[2])]
+
+
+# 13 opens no collection
+@pytest.mark.parametrize("number", [number for number in NUMBERS if number != "13"])
 def test_what_no_notebook_can_learn_from_is_one_message(plain, number, capsys):
     """Three queries, none with a relevant passage, one text for all, a split that is missing."""
     folder = Path(plain.removeprefix("beir:"))
