@@ -8,7 +8,7 @@ sys.path.insert(0, str(HERE))
 
 project = html_title = "interextra"
 author = copyright = "the authors of interextra"
-extensions = ["myst_nb", "sphinx_exercise", "sphinx.ext.githubpages", "pages"]
+extensions = ["myst_nb", "sphinx_exercise", "sphinx.ext.githubpages", "pages", "committed"]
 html_theme = "sphinx_book_theme"
 html_theme_options = {
     "use_download_button": False,
