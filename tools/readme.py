@@ -155,24 +155,36 @@ def _rows_of(claim: Claim, committed: Answers) -> dict[str, Row]:
 def losses(reference: Path) -> pd.DataFrame:
     """Return the rows of the README's figure.
 
-    What is published is a row of its own. Excluded is a system that is not shown to beat BM25 in
-    domain.
+    What is published is a row of its own, and so is each real collection that was asked the same.
+    Excluded is a system that is not shown to beat BM25 in domain.
 
     Returns
     -------
     DataFrame[system, data, change, low, high, excluded, published]
     """
     committed = answers(reference)
+    each_collection = _each_collection(reference)
     rows = []
     for label, name in written("losses").items():
         claim = stated()[name]
         nothing = [math.nan, math.nan, math.nan]
         rows.append([label, "published", *nothing, False, claim.published])
+        asked = each_collection[each_collection["claim"] == claim.on_collections]
+        for row in asked.itertuples():
+            effect = [row.estimate, row.low, row.high]
+            is_excluded = row.lead_low <= 0
+            rows.append([label, row.collection, *effect, is_excluded, math.nan])
         for data, row in _rows_of(claim, committed).items():
             effect = [row["estimate"], row["low"], row["high"]]
             is_excluded = _is_excluded(row)
             rows.append([label, data_name(data, claim), *effect, is_excluded, math.nan])
     return pd.DataFrame(rows, columns=FIGURE_COLUMNS)
+
+
+def _each_collection(reference: Path) -> pd.DataFrame:
+    """Return the committed rows of each real collection: a row a claim and collection."""
+    paths = sorted((reference / REAL).glob("*/tables/collections.csv"))
+    return pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
 
 
 def _is_excluded(row: Row) -> bool:
@@ -291,7 +303,7 @@ def _figure(reference: Path) -> str:
     changes = frame["change"].fillna(frame["published"])
     percents = (100 * changes).round().astype(int)
     frame["percent"] = percents.map("{:+}".format)
-    table = frame.pivot(index="system", columns="data", values="percent")
+    table = frame.pivot(index="system", columns="data", values="percent").fillna(NONE)
     data_sets = frame["data"].unique()
     lines = table[data_sets].agg(", ".join, axis=1)
     changes_of_systems = []
