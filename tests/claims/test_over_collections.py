@@ -116,6 +116,18 @@ def test_a_decision_says_on_how_many_and_what_the_gate_says():
     assert text == "holds on 4 of 4"
 
 
+def test_a_decision_names_the_collections_that_hold_and_those_that_disagree():
+    estimates = [-0.2, -0.2, -0.01, -0.3]
+    found = over(*[table(estimate=estimate, queries=0.02) for estimate in estimates])
+    assert found["holds_on"].item() == "a, b, d" and found["against_on"].item() == ""
+    [text] = collections_wording.decisions(found).values()
+    assert text == "holds on 3 of 4 (a, b, d)"
+    found = over(*[table(estimate=estimate, queries=0.02) for estimate in [-0.3, -0.3, 0.1, -0.3]])
+    assert found["against_on"].item() == "c"
+    [text] = collections_wording.decisions(found).values()
+    assert text == "depends on the collection (the opposite on c)"
+
+
 def test_a_claim_holds_where_all_its_parts_do():
     parts = ["real-exposure-control: as many as the kind has"]
     parts.append("real-exposure-control: as many as the test answers are")

@@ -71,14 +71,33 @@ def _decision(parts: Sequence[Row]) -> str:
 def _without_gate(parts: Sequence[Row]) -> str:
     """Return what the rule says of a claim without a look at the gate."""
     verdicts = {part["verdict"] for part in parts}
-    for verdict in (CONTRADICTED, DEPENDS):
-        if verdict in verdicts:
-            return verdict
+    if CONTRADICTED in verdicts:
+        return CONTRADICTED
+    if DEPENDS in verdicts:
+        against = [name for part in parts for name in _listed(part["against_on"])]
+        return f"{DEPENDS} (the opposite on {', '.join(dict.fromkeys(against))})"
     if verdicts == {HOLDS}:
-        k = min(part["k"] for part in parts)
-        return f"{HOLDS} on {k} of {parts[0]['n']}"
+        return _holds_on(parts)
     times = max(_times_the_data(part) for part in parts if part["verdict"] == OPEN)
     return f"{OPEN}, an effect of the margin needs {times:,.0f} times the queries and trainings"
+
+
+def _holds_on(parts: Sequence[Row]) -> str:
+    """Return on how many collections all parts of a claim hold, and on which."""
+    n = parts[0]["n"]
+    names = _listed(parts[0]["holds_on"])
+    for part in parts[1:]:
+        also = _listed(part["holds_on"])
+        names = [name for name in names if name in also]
+    text = f"{HOLDS} on {len(names)} of {n}"
+    if 0 < len(names) < n:
+        text += f" ({', '.join(names)})"
+    return text
+
+
+def _listed(names: Any) -> list[str]:
+    """Return the names in a text; one that is missing in a file names none."""
+    return [] if pd.isna(names) or not names else names.split(", ")
 
 
 def _times_the_data(part: Row) -> float:

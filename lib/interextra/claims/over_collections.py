@@ -34,7 +34,7 @@ COUNTS = ["n_queries", "n_trainings"]
 ERRORS = ["error_queries", "error_trainings", "borrowed"]
 # columns of `judged`
 MEAN = ["claim", "estimate", "low", "high", "error", "resolution"]
-JUDGED = ["p_value", "p_holm", "verdict", "gate", "k", "n"]
+JUDGED = ["p_value", "p_holm", "verdict", "gate", "k", "n", "holds_on", "against_on"]
 RANDOM_EFFECTS = [
     "random_effects",
     "random_low",
@@ -105,7 +105,8 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame[claim, estimate, low, high, error, resolution, p_value, p_holm, verdict, gate, k, n,
-    random_effects, random_low, random_high, prediction_low, prediction_high, tau, n_queries]
+    holds_on, against_on, random_effects, random_low, random_high, prediction_low, prediction_high,
+    tau, n_queries]
         A row a part of a claim. One that not all these collections answer has no mean: its verdict
         is INCOMPLETE, and n counts those that do. Nor has a claim that the section does not ask,
         which is DESCRIBED. low and high: plain 95 %.
@@ -114,7 +115,8 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
         by two one-sided tests); p_holm: after Holm's correction over the family. verdict: what the
         rule says without a look at the gate, see `_verdict`; gate: in which of the collections the
         systems are ahead of BM25 in domain, see `_gate`. k of n: the collections whose own interval
-        lies on the claimed side.
+        lies on the claimed side; holds_on names them, against_on those where it lies on the other
+        side.
     """
     of_deciding = each[each["collection"].isin(deciding)]
     complete = []
@@ -161,7 +163,8 @@ def _of_collections(claim: Claim, each: pd.DataFrame) -> dict[str, Any]:
     variances = each["error"].to_numpy() ** 2
     of_others = random_effects(estimates, variances)
     row: dict[str, Any] = dict(zip(RANDOM_EFFECTS, of_others, strict=True))
-    row["any_other"] = any(one.is_other for one in shown)
+    row["holds_on"] = _names(each, [one.is_claimed for one in shown])
+    row["against_on"] = _names(each, [one.is_other for one in shown])
     row["k"] = sum(one.is_claimed for one in shown)
     row["n"] = len(each)
     row["n_queries"] = each["n_queries"].sum()
@@ -198,9 +201,12 @@ def _gate(claim: Claim, each: pd.DataFrame) -> str:
     """Return the collections whose systems beat BM25 in domain, CLOSED for none, or NO_GATE."""
     if not claim.is_gated:
         return NO_GATE
-    is_open = each["lead_low"] > 0
-    names = each.loc[is_open, "collection"]
-    return ", ".join(names) or CLOSED
+    return _names(each, each["lead_low"] > 0) or CLOSED
+
+
+def _names(each: pd.DataFrame, chosen: Sequence[bool] | pd.Series) -> str:
+    """Return the names of the chosen collections in one text, "" for none."""
+    return ", ".join(each.loc[list(chosen), "collection"])
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
@@ -211,6 +217,6 @@ def _verdict(row: Mapping[str, Any]) -> str:
     """
     if row["is_other"]:
         return CONTRADICTED
-    if row["any_other"]:
+    if row["against_on"]:
         return DEPENDS
     return HOLDS if row["p_holm"] < LEVEL else OPEN
