@@ -153,14 +153,14 @@ def test_sentences_say_which_intervals_exclude_0_and_in_how_many_buckets_a_syste
     assert set(resttest.beside_page(beside)["average"]) == {"micro", "macro minus constant"}
 
 
-def test_a_smaller_loss_near_a_boundary_is_a_yes():
+def test_a_smaller_loss_near_a_boundary_differs_from_a_larger_one():
     lost = in_regimes(noisy(0.05, "m"))
     alike = lost.assign(value=0.4 + 0.01 * lost["value"])
-    for near, inside, answer in ((alike, lost, "yes"), (lost, alike, "no")):
+    for near, inside, answer in ((alike, lost, "smaller"), (lost, alike, "larger")):
         places = [near.assign(place="near a boundary"), inside.assign(place="inside")]
         halves = effects_of(pd.concat(places), ["place", "model", "measure"])
         (sentence,) = resttest.boundary_sentences(halves, "RR@10")
-        assert sentence.startswith(f"m: {answer}; Δ near a boundary minus Δ inside is")
+        assert sentence.startswith(f"m: the loss is {answer} near a boundary (Δ there")
 
 
 def test_a_query_is_in_extrapolation_without_its_bucket():

@@ -441,13 +441,13 @@ def boundary_sentences(halves: Effects, measure: str) -> list[str]:
     contrast = halves.contrast("place", [("near a boundary", "inside")])
     sentences = []
     for row in contrast[contrast["measure"] == measure].itertuples():
-        answer = "undecided"
+        answer = "it is undecided whether the loss is smaller near a boundary"
         if row.low > 0:
-            answer = "yes"
+            answer = "the loss is smaller near a boundary"
         elif row.high < 0:
-            answer = "no"
+            answer = "the loss is larger near a boundary"
         change = spelled(row.difference, row.low, row.high, "points")
-        sentences.append(f"{row.model}: {answer}; Δ near a boundary minus Δ inside is {change}.")
+        sentences.append(f"{row.model}: {answer} (Δ there minus Δ inside: {change}).")
     return sentences
 
 
