@@ -9,6 +9,7 @@ shows these columns of `outputs/reference/small/02_restrain/tables/restrain.csv`
 An effect (`delta`, `difference`) has its interval in its column.
 """
 
+from pathlib import Path
 from typing import ClassVar
 
 import pandas as pd
@@ -16,11 +17,11 @@ from docutils import nodes
 from docutils.parsers.rst.directives import unchanged
 from sphinx.util.docutils import SphinxDirective
 
-from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 from interextra.stats.effects import shown
 from interextra.stats.formatting import with_interval
 
+ROOT = Path(__file__).resolve().parents[1]  # whose runs are committed, wherever a book is made
 UNITS = {"delta": "%", "difference": ""}  # of the effects whose interval stands beside them
 
 
@@ -39,7 +40,7 @@ class Committed(SphinxDirective):
     def run(self):
         """Return the table as HTML."""
         profile, notebook, name = self.arguments[0].split("/")
-        path = repository_root() / REFERENCE / profile / notebook / "tables" / f"{name}.csv"
+        path = ROOT / REFERENCE / profile / notebook / "tables" / f"{name}.csv"
         if not path.is_file():
             raise self.error(f"no committed table {self.arguments[0]}")
         self.env.note_dependency(str(path))

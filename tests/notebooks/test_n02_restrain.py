@@ -9,6 +9,8 @@ from toy_parameters import COMMON, RESTRAIN, plan_with
 
 from interextra.data.queries import Queries
 from interextra.notebooks import n02_restrain as restrain
+from interextra.splits.restrain import Neighbourhood
+from interextra.splits.restrain import restrain as tuned_to
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
 from interextra.store.errors import InputError
@@ -189,6 +191,130 @@ def test_moderators_are_shares_of_test_queries():
     assert found[["n_passages", "n_train", "n_test"]].tolist() == [2, 2, 2]
     assert found["answers_trained"] == 0.5
     assert found["words_in_answer"] == pytest.approx((2 / 3 + 1) / 2)
+
+
+HOW = {"on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 100}
+
+
+def losses(levels):
+    """Effects of BM25 and DR with these levels of both regimes by size, on four queries."""
+    rows = [
+        (size, model, "nDCG@10", regime, f"q{query}", level + 0.01 * order[query])
+        for (model, size), both in levels.items()
+        for regime, level, order in zip(REGIMES, both, ([0, 1, 2, 3], [3, 1, 0, 2]), strict=True)
+        for query in range(4)
+    ]
+    columns = ["n_train", "model", "measure", "regime", "query_id", "value"]
+    return effects(pd.DataFrame(rows, columns=columns), columns[:3], **HOW)
+
+
+LEVELS = {("BM25", 100): (0.5, 0.5), ("DR (base)", 100): (0.5, 0.2), ("DR (base)", 900): (0.6, 0.5)}
+
+
+def test_sets_of_each_size_are_described_and_their_cosines_listed():
+    space = Neighbourhood(np.array([1, 2, 3, 4]), np.array([0.9, 0.8, 0.3, 0.1]))
+    tuned = {size: tuned_to(space, size, "exact") for size in (1, 2)}
+    table = restrain.described_sets(tuned)
+    assert table[["size", "I", "E"]].values.tolist() == [[1, 1, 3], [2, 2, 2]]
+    np.testing.assert_allclose(table["of extrapolation"], [0.1, 0.2])
+    cosines = restrain.cosines_of_sets(space, tuned)
+    of_two = cosines[cosines["size"] == "2 training queries"]
+    assert of_two.groupby("regime")["cosine"].apply(list).to_dict() == {
+        "extrapolation": [0.3, 0.1],
+        "interpolation": [0.9, 0.8],
+    }
+
+
+def test_sentences_name_the_size_of_the_largest_loss_and_what_the_largest_sets_retain():
+    table = losses(LEVELS)
+    one, other = restrain.largest_loss_sentences(table, "nDCG@10")
+    assert one.startswith("BM25: Δ of nDCG@10 is 0.0 %") and "lowest" not in one
+    assert other.startswith("DR (base): Δ of nDCG@10 is -58.3 %")
+    assert other.endswith("lowest with 100 training queries.")
+    (kept,) = restrain.retained_sentences(table, "nDCG@10")
+    assert kept.startswith("DR (base) retains 84 % [") and kept.endswith("900 training queries.")
+
+
+def test_bm25_stands_beside_its_one_published_size():
+    beside = losses(LEVELS).assign(published_n_train="45k", published=-0.1, verdict="agrees")
+    page = restrain.beside_page(beside, "nDCG@10")
+    assert page.groupby("model")["published size"].unique().map(list).to_dict() == {
+        "BM25": ["14k"],
+        "DR (base)": ["45k"],
+    }
+    assert restrain.beside_page(beside, "R@100").empty
+
+
+def test_draws_stand_above_all_test_queries_of_the_same_size():
+    p = restrain.Parameters(test_draws=2, test_size=4, draw_train=100)
+    other_draw = LEVELS | {("DR (base)", 100): (0.5, 0.3)}
+    each = pd.concat(
+        [losses(levels).assign(draw=draw) for draw, levels in enumerate((LEVELS, other_draw), 1)]
+    )
+    few = restrain.over_draws(each[each["n_train"] == 100], losses(LEVELS), p)
+    assert few["test_queries"].tolist() == ["2 × 4", "2 × 4", "all at once", "all at once"]
+    dense = few[few["model"] == "DR (base)"]["delta"]
+    np.testing.assert_allclose(dense, [-0.25 / 0.515, -0.3 / 0.515])
+    sentence = restrain.draws_sentence(few, "nDCG@10", p)
+    assert (
+        "100 training queries selected for 4 test queries (2 draws): Δ nDCG@10 -48.5 %" in sentence
+    )
+    assert "for all test queries -58.3 %" in sentence
+
+
+def test_agreement_is_the_mean_over_queries():
+    each = pd.DataFrame(
+        {
+            "query_id": [*"abc"],
+            "encoder": "lsa",
+            "size": ["14k", "14k", "45k"],
+            "neither": [1, 0, 1],
+        }
+    )
+    assert restrain.mean_agreement(each).values.tolist() == [["lsa", "14k", 0.5], ["lsa", "45k", 1]]
+
+
+def test_each_set_and_seed_of_a_third_is_a_training_run_of_its_own():
+    rows = [
+        ("DR (base)", 60, "near", "nDCG@10", draw, seed, f"q{query}", 0.1 * query + 0.01 * draw)
+        for draw, seed, query in itertools.product(range(2), (1, 2, 3), range(5))
+    ]
+    columns = ["model", "n_train", "band", "measure", "draw", "seed", "query_id", "value"]
+    (found,) = restrain.effects_of_thirds(pd.DataFrame(rows, columns=columns), 1, 50).itertuples()
+    assert found.n_trainings == 6 and found.mean == pytest.approx(0.205)
+
+
+def test_points_of_a_grid_have_a_range_where_they_have_several_runs():
+    runs = grid(noise=0.05).assign(measure="RR@10")
+    runs = runs.assign(band=runs["nearest_similarity"])
+    points = restrain.grid_points(runs)
+    assert len(points) == 9 and (points["low"] < points["high"]).all()
+    assert points[restrain.NEAREST].round(2).unique().tolist() == [0.7, 0.6, 0.5]
+    once = runs.drop_duplicates(["n_train", "band"])
+    assert "low" not in restrain.grid_points(once)
+
+
+def test_distance_alone_moves_delta_by_its_slope():
+    fitted = restrain.size_and_distance(grid().assign(measure="RR@10"), ["model", "measure"])
+    sets = pd.DataFrame({"similarity of interpolation": [0.9, 0.8], "of extrapolation": [0.5, 0.6]})
+    found = restrain.from_distance(fitted, sets, "RR@10")
+    np.testing.assert_allclose(found, [-0.08, -0.04])
+    assert np.isnan(restrain.from_distance(fitted, sets, "nDCG@10")).all()
+    page = restrain.regression_page(fitted)
+    assert page["Δ [95 % CI]"].iloc[1].startswith("+2.0 %")
+    assert restrain.regression_page(pd.DataFrame()).empty
+
+
+def test_losses_stand_beside_the_nearest_queries_of_both_sets():
+    closest = pd.DataFrame(
+        {"query_id": ["p", "q"] * 2, "regime": np.repeat(REGIMES, 2), "nearest": [*"tuuu"]}
+    ).assign(similarity=[0.9, 0.8, 0.2, 0.1])
+    queries = pd.DataFrame({"query_id": [*"pqtu"], "text": ["P?", "Q?", "T?", "U?"]})
+    page = restrain.losses_with_nearest(pd.Series({"p": 0.5}), closest, queries)
+    assert page.values.tolist() == [
+        ["P?", 0.5, "extrapolation", 0.2, "U?"],
+        ["P?", 0.5, "interpolation", 0.9, "T?"],
+    ]
 
 
 def test_the_trend_of_the_sizes_is_the_largest_minus_the_smallest_beside_table_6():

@@ -69,6 +69,100 @@ def test_rows_to_be_compared_are_micro_and_macro_without_what_its_weights_do():
     assert less.loc["lost", "high"] < 0 and abs(less.loc["kept", "delta"]) < 0.01
 
 
+def effects_of(values, by):
+    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 200}
+    return effects(values, by, **how)
+
+
+def noisy(spread, model):
+    draw = np.random.default_rng(5)
+    values = folds(spread)
+    values = values[values["model"] == "x"].assign(model=model)
+    values["value"] += 0.2 + 0.001 * draw.normal(size=len(values))
+    return values
+
+
+def test_a_test_query_is_as_near_as_training_queries_of_other_buckets():
+    train = np.array([[1.0, 0], [0, 1.0], [1.0, 1.0]])
+    test = np.array([[1.0, 0.1], [0.1, 1.0]])
+    of_train, of_test = np.array([0, 1, 1]), np.array([0, 1])
+    found = resttest.nearest_outside(train, test, of_train, of_test)
+    inside = 1 / np.sqrt(1.01)
+    np.testing.assert_allclose(found, [1.1 / np.sqrt(2.02), 0.1 * inside], rtol=1e-6)
+    cosines = pd.DataFrame({"interpolation": [inside, inside], "extrapolation": found})
+    sizes = resttest.bucket_sizes(of_train, of_test, cosines)
+    assert sizes[["bucket", "n_train", "n_test"]].values.tolist() == [[1, 1, 1], [2, 2, 1]]
+    assert sizes["extrapolation"].is_monotonic_decreasing
+    assert resttest.sizes_sentence(sizes).endswith("here 1, 1 (with those of the gate).")
+
+
+def test_design_has_a_row_per_system_with_the_sizes_of_its_folds():
+    design = pd.DataFrame({"model": [*"aabb"], "left_out": [*"1212"], "seed": [1, 1, 1, 2]})
+    sizes = pd.DataFrame({"bucket": [1, 2], "n_train": [700, 500]})
+    page = resttest.design_page(design, sizes, 0)
+    assert page.values.tolist() == [
+        ["a", "1, 2", "500 to 700", "1"],
+        ["b", "1, 2", "500 to 700", "1, 2"],
+    ]
+    assert set(resttest.design_page(design, sizes, 450)["training queries"]) == {"450"}
+
+
+def test_buckets_follow_the_attribute_that_made_them():
+    texts = ["who ran", "who sat", "why ran", "why sat"] * 3
+    train = pd.DataFrame({"text": texts, "semtype": ["a", "b"] * 6})
+    found = resttest.attributes(train, np.array([0, 0, 1, 1] * 3))
+    assert found["attribute"].tolist() == ["first word", "semtype"]
+    assert found["ami"].iloc[0] == pytest.approx(1) and found["ami"].iloc[1] < 0.1
+    assert found["n_values"].tolist() == [2, 2]
+    page = resttest.attributes_page(found)
+    assert page["attribute"].tolist() == ["first word", "semantic type"] and "AMI" in page
+    words = resttest.bucket_words(texts, np.array([0, 0, 1, 1] * 3))
+    assert [row.split()[0] for row in words["distinctive words"]] == ["who", "why"]
+    cosines = pd.DataFrame({"interpolation": [0.9, 0.7], "extrapolation": [0.4, 0.2]})
+    first, second = resttest.answer_sentences(cosines, found)
+    assert first.endswith("from 0.80 to 0.30.") and "first word (form) agrees most" in second
+
+
+def test_stability_counts_other_seeds_alone():
+    draw = np.random.default_rng(1)
+    train, test = draw.normal(size=(60, 3)), draw.normal(size=(20, 3))
+    found = resttest.buckets(train, test, 2, 1, True)
+    of_query = np.concatenate([found.train, found.test])
+    stability = resttest.other_buckets(train, test, of_query, 2, [1, 2])
+    own = stability[stability["normalise"] & (stability["seed"] == 1)]
+    assert own["ari"].item() == 1 and len(stability) == 4
+    p = resttest.Parameters(seed=1, normalise=True)
+    (sentence,) = resttest.stability_sentences(stability, p)
+    other = stability["ari"].iloc[1]
+    assert f"at ARI {other:.2f} to {other:.2f}" in sentence
+    assert resttest.stability_sentences(own, p) == []
+
+
+def test_sentences_say_which_intervals_exclude_0_and_in_how_many_buckets_a_system_loses():
+    values = pd.concat([noisy(0.0, "kept"), noisy(0.05, "lost")])
+    table = effects_of(resttest.averages(values), ["model", "average", "measure"])
+    kept, lost = resttest.excludes_zero_sentences(table, "RR@10")
+    assert kept.startswith("kept: Δ of RR@10") and kept.endswith("does not exclude 0.")
+    assert lost.startswith("lost: Δ of RR@10 is -") and lost.endswith("that excludes 0.")
+    by_bucket = pd.DataFrame({"model": [*"aaab"], "measure": "RR@10", "delta": [-0.1, 0, 0.1, -1]})
+    assert resttest.lower_sentences(by_bucket, "RR@10") == [
+        "a has a lower RR@10 without the bucket in 1 of 3 buckets.",
+        "b has a lower RR@10 without the bucket in 1 of 1 buckets.",
+    ]
+    beside = resttest.less_constant(table).assign(published=-0.1, verdict="agrees")
+    assert set(resttest.beside_page(beside)["average"]) == {"micro", "macro minus constant"}
+
+
+def test_a_smaller_loss_near_a_boundary_differs_from_a_larger_one():
+    lost = in_regimes(noisy(0.05, "m"))
+    alike = lost.assign(value=0.4 + 0.01 * lost["value"])
+    for near, inside, answer in ((alike, lost, "smaller"), (lost, alike, "larger")):
+        places = [near.assign(place="near a boundary"), inside.assign(place="inside")]
+        halves = effects_of(pd.concat(places), ["place", "model", "measure"])
+        (sentence,) = resttest.boundary_sentences(halves, "RR@10")
+        assert sentence.startswith(f"m: the loss is {answer} near a boundary (Δ there")
+
+
 def test_a_query_is_in_extrapolation_without_its_bucket():
     found = in_regimes(folds(0.0))
     assert (found["regime"] == "extrapolation").tolist() == (

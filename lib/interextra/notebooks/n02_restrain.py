@@ -5,7 +5,7 @@ et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -32,13 +32,27 @@ from interextra.notebooks.parameters import (
 )
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
-from interextra.splits.restrain import BANDS, ReSTrain
+from interextra.splits.restrain import BANDS, Neighbourhood, Regimes, ReSTrain
 from interextra.splits.similarity import nearest
 from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import ratio
-from interextra.stats.effects import Effects
-from interextra.stats.formatting import spelled, with_unit
+from interextra.stats.effects import Effects, across, effects
+from interextra.stats.formatting import spelled, with_interval, with_unit
 from interextra.store.folders import Store
+
+SYSTEM = ["n_train", "model", "measure"]  # what names a row of the tables of this notebook
+NEAREST = "mean cosine to the nearest test query"  # of a training set, as the figure names it
+NEARER = "0.1 more similarity"  # a term of the regression
+NAMES = {  # columns of tables → their headings on the page
+    "delta": "Δ [95 % CI]",
+    "published_n_train": "published size",
+    "published": "published Δ",
+    "cohen_d": "Cohen's d",
+    "better": "wins",
+    "worse": "losses",
+    "n_sets": "sets",
+    "n_runs": "training runs",
+}
 
 
 class Parameters(DrawParameters, GateParameters):
@@ -181,6 +195,149 @@ def _answers(qrels: pd.DataFrame) -> pd.DataFrame:
     return qrels[qrels["relevance"] >= TRAINED]
 
 
+def described_sets(tuned: Mapping[int, Regimes]) -> pd.DataFrame:
+    """Return I, E and the mean similarity of the sets of each size.
+
+    Parameters
+    ----------
+    tuned
+        Size → its sets, of `splits.restrain.restrain`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        size, I, E, similarity of interpolation, of extrapolation: mean cosine of the training
+        queries of a set to their nearest test query.
+    """
+    columns = ["size", "I", "E", "similarity of interpolation", "of extrapolation"]
+    rows = []
+    for size, found in tuned.items():
+        cosines = (found.interpolation_similarity, found.extrapolation_similarity)
+        rows.append((size, found.top_i, found.top_e, *cosines))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def cosines_of_sets(space: Neighbourhood, tuned: Mapping[int, Regimes]) -> pd.DataFrame:
+    """Return the cosine of each training query to its nearest test query, for the figure.
+
+    Parameters
+    ----------
+    space
+        Where the training queries lie.
+    tuned
+        Size → its sets, of `splits.restrain.restrain`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        size (in words), regime, cosine: a row a training query of a set.
+    """
+    parts = []
+    for size, found in tuned.items():
+        for regime in REGIMES:
+            rows = getattr(found, regime)
+            labels = {"size": f"{size:,} training queries", "regime": regime}
+            cosines = space.similarity[rows].astype(float)
+            parts.append(pd.DataFrame({"cosine": cosines}).assign(**labels))
+    return pd.concat(parts, ignore_index=True)[["size", "regime", "cosine"]]
+
+
+def largest_loss_sentences(table: pd.DataFrame, measure: str) -> list[str]:
+    """Return a sentence for each system: at which training-set size its Δ is lowest.
+
+    Parameters
+    ----------
+    table
+        Effects by n_train, model, measure.
+    measure
+        The one to look at.
+    """
+    sentences = []
+    of_measure = table[table["measure"] == measure]
+    for model, rows in of_measure.groupby("model", sort=False):
+        lowest = rows.loc[rows["delta"].idxmin()]
+        change = spelled(lowest["delta"], lowest["low"], lowest["high"])
+        sizes = f"with {lowest['n_train']:,} training queries"
+        if len(rows) > 1:
+            sizes = f"lowest {sizes}"
+        sentences.append(f"{model}: Δ of {measure} is {change}, {sizes}.")
+    return sentences
+
+
+def beside_page(beside: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the rows of a measure beside the published ones, for the page.
+
+    Of BM25 one size is published, with which all of ours are compared.
+
+    Parameters
+    ----------
+    beside
+        Effects with the columns published_n_train, published and verdict.
+    measure
+        The one to show.
+    """
+    page = with_interval(beside[beside["measure"] == measure])
+    is_bm25 = page["model"] == BM25
+    page["published_n_train"] = page["published_n_train"].mask(is_bm25, published.SIZES[0])
+    columns = ["n_train", "published_n_train", "model", "delta", "published", "verdict"]
+    return page[columns].rename(columns=NAMES)
+
+
+def over_draws(each: Effects, at_once: pd.DataFrame, p: Parameters) -> pd.DataFrame:
+    """Return Δ over draws of few test queries, and below it with all test queries at once.
+
+    Parameters
+    ----------
+    each
+        Effects by draw, n_train, model and measure.
+    at_once
+        Effects of the whole test set by n_train, model and measure.
+    p
+        Parameters of the notebook.
+
+    Returns
+    -------
+    pandas.DataFrame
+        n_train, model, measure, test_queries (in words), delta, low, high, n_trainings. Intervals
+        over draws are Student's, see `stats.effects.across`.
+    """
+    drawn = across(each, "draw", SYSTEM, "delta")
+    trainings = each.groupby(SYSTEM, sort=False)["n_trainings"].sum().to_numpy()
+    in_words = f"{p.test_draws} × {p.test_size}"
+    drawn = drawn.assign(test_queries=in_words, n_trainings=trainings)
+    same_size = at_once[at_once["n_train"] == p.draw_train]
+    both = pd.concat([drawn, same_size.assign(test_queries="all at once")])
+    return both[[*SYSTEM, "test_queries", "delta", "low", "high", "n_trainings"]]
+
+
+def draws_sentence(few: pd.DataFrame, measure: str, p: Parameters) -> str:
+    """Return what few test queries at a time change of the loss of DR, in a sentence.
+
+    Parameters
+    ----------
+    few
+        Of `over_draws`.
+    measure
+        The one to name.
+    p
+        Parameters of the notebook.
+    """
+    is_dense = few["model"] == "DR (base)"
+    of_measure = few[is_dense & (few["measure"] == measure)]
+    over, at_once = with_interval(of_measure)["delta"]
+    chosen = f"{p.draw_train:,} training queries selected for {p.test_size} test queries"
+    return (
+        f"DR (base), {chosen} ({p.test_draws} draws): Δ {measure} {over}, interval over the draws; "
+        f"for all test queries {at_once} (individual intervals)."
+    )
+
+
+def mean_agreement(per_query: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean shares of `papers.releases.released_agreement` by encoder and size."""
+    shares = per_query.drop(columns="query_id")
+    return shares.groupby(["encoder", "size"], sort=False).mean().reset_index()
+
+
 def gate_of_bands(gate: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
     """Return the gate of the grid: its largest sets of the nearest band, and BM25 beside them.
 
@@ -246,6 +403,48 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     return runs[["model", "measure", "set", *labels, "nearest_similarity", "value", "delta"]]
 
 
+def effects_of_thirds(values: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Return the mean of each third of a grid, over its random sets and their training runs.
+
+    Parameters
+    ----------
+    values
+        Values of the plan's `grid` on the test queries.
+    seed, n_boot
+        Of the bootstrap.
+
+    Returns
+    -------
+    Effects[model, n_train, band, measure, mean, low, high]
+        A set and seed count as one training run.
+    """
+    draw = values["draw"].map(str)
+    training = draw.str.cat(values["seed"].map(str), sep=", ")
+    labels = ["model", "n_train", "band", "measure"]
+    return effects(values.assign(seed=training), labels, seed=seed, n_boot=n_boot)
+
+
+def grid_points(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return a point for each size and third of a grid, for the figure.
+
+    Parameters
+    ----------
+    runs
+        Of `grid_runs`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        measure, n_train, band, NEAREST and delta (means over the runs); with several runs of a
+        point also low and high, the lowest and the highest delta.
+    """
+    labels = ["measure", "n_train", "band"]
+    columns = {NEAREST: ("nearest_similarity", "mean"), "delta": ("delta", "mean")}
+    if runs.duplicated(labels).any():
+        columns |= {"low": ("delta", "min"), "high": ("delta", "max")}
+    return runs.groupby(labels, sort=False).agg(**columns).reset_index()
+
+
 def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Regress delta on the size of a training set and its distance from the test queries.
 
@@ -282,6 +481,35 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def from_distance(fitted: pd.DataFrame, sets: pd.DataFrame, measure: str) -> np.ndarray:
+    """Return what the distance alone makes of Δ of ReSTrain sets, by the regression.
+
+    Parameters
+    ----------
+    fitted
+        Of `size_and_distance`.
+    sets
+        Of `described_sets`.
+    measure
+        Of the regression.
+
+    Returns
+    -------
+    numpy.ndarray
+        float[n_sizes], as a fraction, in the order of the sets.
+    """
+    is_distance = (fitted["term"] == NEARER) & (fitted["measure"] == measure)
+    slope = fitted.loc[is_distance, "delta"].mean()
+    nearer = sets["of extrapolation"] - sets["similarity of interpolation"]
+    return 10 * slope * nearer.to_numpy()
+
+
+def regression_page(fitted: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of `size_and_distance` for the page; without rows where there is none."""
+    columns = ["model", "measure", "term", "delta", "low", "high", "n_sets", "n_runs"]
+    return with_interval(fitted.reindex(columns=columns)).rename(columns=NAMES)
+
+
 def _terms(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the terms of the regression, size and similarity each less its mean."""
     doublings = np.log2(runs["n_train"])
@@ -291,7 +519,7 @@ def _terms(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "twice the training queries": doublings,
-            "0.1 more similarity": nearer,
+            NEARER: nearer,
             "both at once, beyond their sum": doublings * nearer,
         }
     )
@@ -340,6 +568,30 @@ def size_trend_sentences(trend: pd.DataFrame, source: str) -> list[str]:
     return sentences
 
 
+def retained_sentences(table: pd.DataFrame, measure: str) -> list[str]:
+    """Return which share of its effectiveness each system retains with the largest training sets.
+
+    Parameters
+    ----------
+    table
+        Effects by n_train, model, measure.
+    measure
+        The one to look at.
+    """
+    is_largest = table["n_train"] == table["n_train"].max()
+    rows = table[is_largest & (table["measure"] == measure)]
+    sentences = []
+    for row in rows.itertuples():
+        share, low, high = (
+            f"{100 * (1 + change):.0f}" for change in (row.delta, row.low, row.high)
+        )
+        sentences.append(
+            f"{row.model} retains {share} % [{low}, {high}] of its {measure} in interpolation, "
+            f"with {row.n_train:,} training queries."
+        )
+    return sentences
+
+
 def query_losses(values: pd.DataFrame) -> pd.DataFrame:
     """Return interpolation minus extrapolation of each query, float[query_id × model].
 
@@ -353,6 +605,35 @@ def query_losses(values: pd.DataFrame) -> pd.DataFrame:
     )
     interpolation, extrapolation = REGIMES
     return means[interpolation] - means[extrapolation]
+
+
+def losses_with_nearest(
+    losses: pd.Series, closest: pd.DataFrame, queries: pd.DataFrame
+) -> pd.DataFrame:
+    """Return some test queries with their loss and their nearest training query in both sets.
+
+    Parameters
+    ----------
+    losses
+        query_id → loss.
+    closest
+        Of `nearest_queries`.
+    queries
+        query_id and text of training and test queries.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query, loss, regime, similarity, nearest: both queries as text.
+    """
+    texts = queries.set_index("query_id")["text"]
+    found = closest[closest["query_id"].isin(losses.index)].sort_values(["query_id", "regime"])
+    page = found.assign(
+        query=found["query_id"].map(texts),
+        loss=found["query_id"].map(losses),
+        nearest=found["nearest"].map(texts),
+    )
+    return page[["query", "loss", "regime", "similarity", "nearest"]]
 
 
 def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
