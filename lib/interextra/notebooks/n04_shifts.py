@@ -454,11 +454,11 @@ def _typical(texts: pd.Series, vectors: np.ndarray) -> str:
 
 
 def clusters_page(clusters: pd.DataFrame) -> pd.DataFrame:
-    """Return `describe` for the page: the words of two letters or more, two typical queries."""
+    """Return `describe` for the page: the words of two letters or more, one typical query."""
     words = clusters["words"].str.replace(r"\b\w\b ?", "", regex=True)
-    typical = clusters["typical"].str.split(" | ", regex=False).str[:2].str.join(" | ")
+    typical = clusters["typical"].str.split(" | ", regex=False).str[0]
     page = clusters[["shift", "cluster", "n_queries"]].assign(words=words, typical=typical)
-    return page.rename(columns={"words": "distinctive words", "typical": "typical queries"})
+    return page.rename(columns={"words": "distinctive words", "typical": "typical query"})
 
 
 def changes_of_topics(options: Options) -> dict[str, Options]:
