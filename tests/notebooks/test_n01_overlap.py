@@ -145,3 +145,160 @@ def test_a_gain_on_overlapping_queries_is_told_from_the_number_of_relevant_passa
     draws = np.subtract(*table.drawn())
     assert draws.std() == pytest.approx(fitted.get_robustcov_results("HC1").bse[1], rel=0.15)
     assert (np.quantile(draws, 0.025) > 0) == verdict
+
+
+def test_dev_queries_are_drawn_and_the_others_kept():
+    test = pd.DataFrame({"query_id": range(30), "test_set": ["dev"] * 20 + ["dl19"] * 10})
+    fewer = overlap.with_fewer_dev(test, 5, seed=1)
+    assert fewer["test_set"].value_counts().to_dict() == {"dl19": 10, "dev": 5}
+    assert overlap.with_fewer_dev(fewer, 5, seed=2)["query_id"].nunique() == 15
+
+
+class Named:
+    """A collection of which only the name is asked."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+def test_only_the_sets_of_a_generated_world_are_called_generated():
+    names = overlap.generated_names(Named("mini"))
+    assert names["dl19"] == names["mini dl19"] == "generated dl19"
+    assert overlap.generated_names(Named("medquad")) == {}
+
+
+TEST = pd.DataFrame({"query_id": ["a", "b", "c", "d"], "test_set": ["dev", "dev", "dl19", "dl19"]})
+
+
+def labels_of(*intents):
+    columns = {"entity": ["full"] * 4, "intent": list(intents)}
+    return pd.DataFrame(columns, index=TEST["query_id"])
+
+
+def test_labels_are_counted_by_test_set_and_source():
+    sources = {
+        "truth": labels_of("duplicate", "similar", "dissimilar", "similar"),
+        "candidates": labels_of("duplicate", "dissimilar", "dissimilar", "dissimilar"),
+    }
+    table = overlap.table_of_labels(TEST, sources, "intent")
+    by = table.set_index(["source", "test_set", "label"])["percent"]
+    assert by["truth", "dev"].to_dict() == {"duplicate": 50, "similar": 50, "dissimilar": 0}
+    assert by["candidates", "dl19", "dissimilar"] == 100
+    shares = overlap.shares_with_overlap({"intent": table})
+    assert shares == {"intent": {"dev": 100.0, "dl19": 50.0}}  # of the first source
+    words = overlap.shares_sentence(shares, {"dl19": "generated dl19"})
+    assert "100 % (dev), 50 % (generated dl19)" in words
+    assert "all pairs 75 %, candidates 25 %" in overlap.bias_sentence(table, "intent")
+    assert "Nobody has labelled" in overlap.shares_sentence({}, {})
+
+
+def test_bars_stand_beside_those_of_the_real_sets_that_they_imitate():
+    ours = overlap.table_of_labels(TEST, {"truth": labels_of(*["similar"] * 4)}, "intent")
+    both = pd.concat([ours, overlap.published_counts(2)])
+    figure = overlap.figure_of_labels(both, "intent", overlap.generated_names(Named("mini")))
+    [axis] = [axis for axis in figure.axes if axis.get_yticklabels()]
+    names = " ".join(text.get_text() for text in axis.get_yticklabels())
+    assert "generated dl19" in names and "TREC DL 2019" in names
+    assert "dl20" not in names and "2020" not in names  # no set of ours
+
+
+PAIRS = pd.DataFrame(
+    {
+        "test_query_id": list("aabb"),
+        "train_query_id": list("wxyz"),
+        "source": "both",
+        "test_query": list("aabb"),
+        "train_query": list("wxyz"),
+        "bm25_rank": [1, 2, 1, 2],
+        "embedding_rank": [2, 1, 0, 3],
+        "entity": ["full", "zero", "partial", "full"],
+        "intent": ["duplicate", "duplicate", "duplicate", "dissimilar"],
+    }
+)
+
+
+def test_annotators_without_errors_agree_with_the_truth():
+    table = overlap.agreement(PAIRS, [0.0, 0.5], n=3, seed=1).set_index(["error_rate", "task"])
+    assert (table.loc[0.0, ["kappa", "single_accuracy", "median_accuracy"]] == 1).all(axis=None)
+    assert (table.loc[0.5, "single_accuracy"] < 1).all() and (table["n_pairs"] == 4).all()
+    sheets = overlap.simulated_sheets(PAIRS, 0.5, n=3, seed=1)
+    assert not sheets[0]["intent"].equals(sheets[1]["intent"])
+    figure = overlap.figure_of_agreement(table.reset_index())
+    assert {axis.get_title() for axis in figure.axes} >= {"entity", "intent"}
+
+
+def test_a_test_query_has_one_duplicate_the_nearest_that_the_embedding_found():
+    found = overlap.one_duplicate_each(PAIRS)
+    assert found[["test_query", "train_query"]].values.tolist() == [["a", "x"], ["b", "y"]]
+    assert overlap.one_duplicate_each(PAIRS.assign(intent="")).empty
+
+
+SHARED = overlap.beside_table_3(
+    pd.DataFrame(
+        {
+            "test_set": ["dl19", "dl19", "mini dl19", "mini dl19"],
+            "relevance_threshold": 1,
+            "min_shared": [1, 2, 1, 2],
+            "n_queries": 43,
+            "n_overlapping": [39, 34, 30, 20],
+            "percent": [90.7, 79.1, 69.8, 46.5],
+            "low": 40.0,
+            "high": 95.0,
+        }
+    )
+)
+
+
+def test_both_definitions_of_overlap_stand_in_a_row_beside_the_published():
+    page = overlap.readings_page(SHARED, overlap.generated_names(Named("mini")))
+    assert page["test_set"].tolist() == ["TREC DL 2019", "generated dl19"]
+    assert page["at least 1, %"].tolist() == [91, 70] and page["published, %"].iloc[0] == 79
+    ours = overlap.readings_page(SHARED[2:], {})
+    assert "published, %" not in ours and overlap.readings_page(pd.DataFrame(), {}).empty
+    sentence = overlap.nearer_sentence(SHARED)
+    assert "above the published share in 1 of 1" in sentence and "in 1 of 1 cells" in sentence
+    assert "No committed run" in overlap.nearer_sentence(pd.DataFrame())
+
+
+def test_the_figure_has_the_real_queries_where_they_are_counted():
+    real = overlap.to_draw(SHARED, Named("mini"), is_real=True)
+    assert real["test_set"].tolist() == ["TREC DL 2019"] * 2 and (real["published"] == 79).all()
+    ours = overlap.to_draw(SHARED, Named("mini"), is_real=False)
+    assert ours["test_set"].tolist() == ["generated dl19"] * 2
+    one, two = overlap.counted_sentences(ours)
+    assert one.startswith("30 of 43 (70 % [40, 95], generated dl19)") and two.startswith("20 of 43")
+    assert "reports 79 %" in overlap.real_sentence(real, SHARED, 0.88)
+    assert "1 of 1 cases" in overlap.real_sentence(real, SHARED, 0.88)
+    assert "88 % of the training" in overlap.real_sentence(real, SHARED, 0.88)
+    assert overlap.figure_of_shared(real).axes
+
+
+def test_passages_below_grade_two_are_neither_relevant_nor_shared():
+    qrels = pd.DataFrame(
+        {"query_id": ["p", "p", "p", "q"], "doc_id": list("abcd"), "relevance": [3, 2, 1, 1]}
+    )
+    training = pd.DataFrame({"query_id": ["t", "t"], "doc_id": ["a", "c"]})
+    counts = overlap.relevant_and_shared({"dl19": qrels}, training)
+    assert counts.loc[["p"]].to_dict("list") == {"n_relevant": [2], "shared": [1]}
+    assert counts.index.tolist() == ["p"]
+
+
+def test_overlap_is_counted_by_the_set_of_a_query_or_its_split():
+    class Graded:
+        name = "liveqa"
+
+        def qrels(self):
+            return pd.DataFrame(
+                {"query_id": ["a", "c", "z"], "doc_id": ["x", "y", "x"], "relevance": 1}
+            )
+
+    training = pd.DataFrame({"query_id": ["t"], "doc_id": ["x"]})
+    counts = overlap.shared_by_set([Graded()], TEST, training, "mini")
+    once = counts.query("relevance_threshold == 1 and min_shared == 1").set_index("test_set")
+    assert once["n_overlapping"].to_dict() == {"mini dev": 1, "mini dl19": 0, "mini liveqa": 1}
+
+
+def test_the_embedding_is_compared_with_bm25_in_label_codes():
+    row = {"label": "intent", "difference": 0.157, "low": 0.118, "high": 0.198, "n_queries": 200}
+    sentence = overlap.comparison_sentence(pd.DataFrame([row]))
+    assert "intent +0.16 [+0.12, +0.20]" in sentence and "200 test queries" in sentence

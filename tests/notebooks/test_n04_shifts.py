@@ -18,6 +18,7 @@ from interextra.papers import published
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
 from interextra.splits.shift import OUTSIDE, in_a_cluster, in_domain
+from interextra.splits.topics import farthest
 from interextra.splits.years import ANY_YEAR
 from interextra.stats.effects import effects
 from interextra.stats.formatting import with_interval
@@ -414,8 +415,8 @@ def test_ranges_over_clusters_stand_beside_those_of_the_printed_cells():
     assert row.loc[0, ["clusters", "published_clusters"]].tolist() == [4, 5]
     assert shifts.n_overlapping(row) == 1
     assert shifts.n_overlapping(row.assign(best=-0.2)) == 0  # ends below the printed worst
-    page = shifts.ranges_page(row)
-    assert page["Δ worst, median, best, published"].tolist() == ["-12.2 %, -6.3 %, -1.4 %"]
+    assert "for 1 of 1 pairs" in shifts.ranges_sentence(row)
+    assert shifts.ranges_sentence(row[:0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -429,8 +430,6 @@ def test_how_is_the_worst_question_word_where_it_loses_more_than_each_other(delt
     contrasts = shifts.how_minus_others(losses_of("wh-words", "SPLADE", deltas))
     assert contrasts[["first", "second"]].values.tolist() == [["how", "who"], ["how", "wha"]]
     assert shifts.how_sentence(contrasts, "This run") == f"This run: how loses most {expected}"
-    page = shifts.how_page(contrasts)
-    assert page["how minus wha, published"].tolist() == ["-21.3 points"]  # -26.8 + 5.5
 
 
 def test_without_question_words_nothing_is_said_of_how():
@@ -438,3 +437,132 @@ def test_without_question_words_nothing_is_said_of_how():
     assert none.empty and shifts.how_sentence(none, "This run") == ""
     bm25 = losses_of("wh-words", "BM25", {"how": -0.5, "who": 0.0, "wha": 0.0})
     assert shifts.how_minus_others(bm25).empty
+
+
+def test_training_runs_are_listed_once_for_systems_that_share_them():
+    only = {"topics": ["BM25", DENSE]}
+    plan = plan_with(shifts, P | {"only": only, "seeds": [1, 2], "train_size": 50})
+    table = shifts.trainings(plan.design)
+    topics = table[table["shift"] == "topics"].set_index("systems")
+    assert topics["seeds"].to_dict() == {"BM25": "1", DENSE: "1; 2"}
+    assert topics["without"].tolist() == ["C0; C1"] * 2 and set(topics["n_train"]) == {"50"}
+    words = table[table["shift"] == "wh-words"]
+    assert words["systems"].tolist() == ["BM25; Reranker; ColBERT; SPLADE", DENSE]
+
+
+def test_values_of_the_gate_measure_no_loss():
+    tested = values_of({"BM25": 0.4}).drop(columns="side").assign(test_set="held-out")
+    outside = tested[:1].assign(stratum=OUTSIDE)
+    gate = tested.assign(test_set="dev", query_id="of the gate")
+    found, of_gate = shifts.divided(pd.concat([tested, outside, gate]), ["dev"])
+    assert len(found) == len(tested) and set(found["side"]) == {"in", "out"}
+    assert (of_gate["left_out"] != of_gate["stratum"]).all() and len(of_gate) == len(gate) / 2
+
+
+def test_only_neural_systems_that_are_shown_to_beat_bm25_count():
+    leads = pd.DataFrame(
+        {
+            "shift": "topics",
+            "measure": "RR@10",
+            "model": ["BM25, fixed", "SPLADE", DENSE, "ColBERT"],
+            "lead_low": [-0.1, 0.02, 0.0, np.nan],
+        }
+    )
+    other = leads.assign(measure="ASL@100", lead_low=-1)
+    excluded = shifts.not_ahead(pd.concat([leads, other]), "RR@10")
+    assert excluded["model"].tolist() == [DENSE, "ColBERT"]
+    assert shifts.excluded_in_words(excluded) == f"topics: {DENSE}, ColBERT"
+    assert shifts.excluded_in_words(excluded[:0]) == ""
+    rows = leads.assign(shift=["topics", "topics", "length", "topics"])
+    assert shifts.marked(rows, excluded)["excluded"].tolist() == [False, False, False, True]
+    assert not shifts.marked(rows, excluded[:0])["excluded"].any()
+
+
+def test_a_matrix_has_the_mean_of_each_model_on_each_cluster():
+    values = values_of({"BM25": 0.4}, noise=0)
+    matrix = shifts.matrix_of(values).set_index(["left_out", "stratum"])
+    assert matrix["value"].to_dict() == pytest.approx(
+        {("a", "a"): 0.4, ("a", "b"): 0.8, ("b", "a"): 0.8, ("b", "b"): 0.4}
+    )
+    assert (matrix["n_queries"] == 40).all()
+
+
+def test_bm25_with_fixed_parameters_is_no_exception():
+    counts = pd.DataFrame({"model": ["BM25, fixed", "SPLADE"], "measure": "RR@10"})
+    counts = counts.assign(n_comparisons=6, n_exceptions=[3, 1])
+    assert "in 1 of 6 comparisons: SPLADE 1 of 6." in shifts.exceptions_sentence(counts, "RR@10")
+
+
+def test_only_topics_are_named_by_their_words():
+    clusters = pd.DataFrame(
+        {
+            "shift": ["topics", "length"],
+            "cluster": ["C0", "long"],
+            "words": ["a war did river zoo"] * 2,
+        }
+    )
+    losses = pd.DataFrame({"stratum": ["C0", "long"], "delta": 0.0})
+    named = shifts.with_topic_words(losses, clusters)
+    assert named["stratum"].tolist() == ["topic 0: river", "long"]
+
+
+def test_a_loss_of_asl_is_on_the_right():
+    assert shifts.axis_of_losses("ASL@100").endswith("loss →")
+    assert shifts.axis_of_losses("RR@10").startswith("← loss")
+
+
+def test_means_stand_beside_the_published_ones_in_one_row_per_system():
+    means = pd.concat([means_of(OUT), means_of({"BM25": 0.3}).assign(shift="domain")])
+    beside = means.beside(published.lupart_means(), ["shift", "model", "measure"])
+    page = shifts.means_page(beside)
+    assert list(page) == ["model", "topics", "domain"] and page["model"].tolist() == list(OUT)
+    of_dense = page.set_index("model").loc[DENSE]
+    assert of_dense["topics"].endswith("; paper -11 %: same direction")
+    assert pd.isna(of_dense["domain"]) and "paper" not in page["domain"].iloc[0]
+
+
+def test_without_random_clusters_there_is_no_table_of_them():
+    assert shifts.control_page(pd.DataFrame(), "RR@10").empty
+    page = shifts.control_page(means_of(OUT), "RR@10")
+    assert list(page) == ["model", "Avg In", "Out", "Δ, 95 % interval"] and len(page) == len(OUT)
+
+
+def test_queries_lose_what_the_model_without_their_cluster_lacks():
+    values = values_of({"SPLADE": 0.3, DENSE: 0.5}, n=5)
+    by = ["shift", "model", "stratum", "measure"]
+    losses = effects(values, by, on="side", sides=("in", "out"), effect="delta", n_boot=50)
+    worst = shifts.largest_loss(losses, "RR@10")
+    assert worst["model"] == "SPLADE" and worst["delta"] == losses["delta"].min()
+    lost = shifts.lost_by_query(values, worst)
+    assert set(lost.index) == {f"{worst['stratum']}{number}" for number in range(5)}
+    assert lost.mean() == pytest.approx(worst["in"] - worst["out"])
+
+
+def test_losses_by_the_age_of_queries_are_drawn():
+    values = pd.concat([of_years(2018), of_years(ANY_YEAR)]).astype({"stratum": str})
+    losses = shifts.losses_by_age(values, seed=1, n_boot=50)
+    assert losses["delta"].eq(-0.5).all()
+    figure = shifts.years_figure(losses, "RR@10")
+    assert "trained up to 2018" in "".join(axis.get_title() for axis in figure.axes)
+
+
+def test_released_clusters_are_summed_over_the_clusters_of_a_rule():
+    names = {"length": ["spaces"], "wh-words": ["contains", "whole words"]}
+    rows = [
+        (shift, rule, part) for shift, rules in names.items() for rule in rules for part in "ab"
+    ]
+    rules = pd.DataFrame(rows, columns=["shift", "rule", "cluster"])
+    rules = rules.assign(n_released=10, n_other=[0, 0, 0, 1, 2, 3])
+    agreed = pd.DataFrame({"share_matched": [0.456], "ari": [0.2]})
+    sentence = shifts.released_sentence(rules, agreed)
+    assert "by letters: 1 of 20" in sentence and "by whole words: 5 of 20" in sentence
+    assert "46 % are in the same one (ARI 0.20)" in sentence
+    assert "No committed run" in shifts.released_sentence(pd.DataFrame(), agreed)
+
+
+def test_a_greedy_choice_of_centroids_misses_the_best_three():
+    """The worked example of book/notes_04.md."""
+    centroids = np.array([[12.0, 10], [12, 0], [0, 5], [3, 10]])  # P, Q, R, S
+    rows, total = farthest(centroids, 3)
+    assert rows.tolist() == [0, 1, 2] and total == 36
+    assert farthest(centroids, 3, "greedy")[0].tolist() == [0, 1, 3]

@@ -3,14 +3,19 @@
 CIKM 2022, section 3. And do published runs gain more on queries that overlap with training?
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
+from interextra import figures
+from interextra.data.collection import Collection
 from interextra.data.load import with_data_folder
+from interextra.data.medquad import with_truth
+from interextra.data.queries import Queries
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
@@ -29,18 +34,48 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.notebooks.plans import Plan, fields, query_vectors, test_queries
-from interextra.overlap.annotation import codes
+from interextra.overlap.annotation import codes, kappa, median_labels, with_codes
 from interextra.overlap.candidates import Candidates
-from interextra.overlap.labels import LABELS
+from interextra.overlap.labels import LABELS, label_overlap, overlap_table, shared_passages
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.stats.bootstrap import resamples, seed_of
 from interextra.stats.effects import Effects, effects
-from interextra.store.errors import InputError, offenders
+from interextra.stats.formatting import spelled
+from interextra.store import InputError, Store, offenders
 
 NDCG = "nDCG@10"
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
+REAL_NAMES = {name: title for title, name in TEST_SETS.items()}
 TEXTS = ["test_query", "train_query"]
+PAIR_COLUMNS = {  # of candidate pairs → their headings on a page
+    "test_query": "test query",
+    "train_query": "training query",
+    "source": "found by",
+    "bm25_rank": "BM25 rank",
+    "embedding_rank": "embedding rank",
+}
+SOURCES = {  # of the labels of a test query → their names in figures
+    "truth": "all pairs",
+    "candidates": "candidates",
+    "annotators": "annotators",
+    "published": "published",
+}
+PUBLISHED_KAPPA = {"entity": 0.59, "intent": 0.54}  # of the paper's annotators, section 3.2
+AGREEMENT = {  # columns of `agreement` → their names in a figure and on a page
+    "kappa": "κ of two",
+    "single_accuracy": "accuracy of one",
+    "median_accuracy": "accuracy of three (median)",
+}
+# How many shared passages make an overlap → what says so
+READINGS = {1: "at least one shared passage (caption)", 2: "at least two (released script)"}
+NOT_SHOWN = {  # whether the real queries were counted → what the run leaves open
+    True: "Overlap of the real queries in entities and intent, since the authors' annotations are "
+    "not public.",
+    False: "Overlap of the real queries. In a generated world it is planned, so this run tests the "
+    "method only.",
+}
+N_TRAINING_QUERIES = 502_939  # of MS MARCO with a judgement
 # Column of Zhan's Table 4 → ours
 COLUMNS_OF_TABLE_4 = {
     "TREC 20 DL Test Query": "test_query",
@@ -143,6 +178,62 @@ def _not_there(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not Path(path).is_file()]
 
 
+def read_queries(
+    plan: Plan, store: Store, with_labels: bool
+) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
+    """Return the training and test queries, with entities and intents where these are stored.
+
+    Parameters
+    ----------
+    plan
+        Of the notebook.
+    store
+        Where its cells are.
+    with_labels
+        Whether entities and intents are asked for.
+
+    Returns
+    -------
+    train, test : pandas.DataFrame
+        Test queries with their split, and test_set, which is the split unless it is stored.
+    is_labelled : bool
+        Whether both have entities and intents.
+    """
+    train = plan.vectors.train.frame(store)
+    parts = [queries.frame(store).assign(split=queries.name) for queries in plan.vectors.test]
+    test = pd.concat(parts, ignore_index=True)
+    is_labelled = with_labels
+    if with_labels:
+        try:
+            train, test = with_truth(train), with_truth(test)
+        except InputError:
+            is_labelled = False
+    test["test_set"] = test.get("test_set", test["split"])
+    return train, test, is_labelled
+
+
+def with_fewer_dev(test: pd.DataFrame, n: int, seed: int) -> pd.DataFrame:
+    """Return the test queries with at most `n` of those of dev, drawn at random."""
+    is_dev = test["test_set"] == "dev"
+    n_drawn = min(n, is_dev.sum())
+    drawn = test[is_dev].sample(n_drawn, random_state=seed)
+    return pd.concat([test[~is_dev], drawn], ignore_index=True)
+
+
+def generated_names(collection: Collection) -> dict[str, str]:
+    """Return the test sets of a generated world that have names of real ones → "generated …".
+
+    Empty for other collections. With the name of the collection before it, too.
+    """
+    if not collection.name.startswith("mini"):
+        return {}
+    names = {}
+    for name in REAL_NAMES:
+        names[name] = f"generated {name}"
+        names[f"{collection.name} {name}"] = f"generated {name}"
+    return names
+
+
 def published_counts(table: int) -> pd.DataFrame:
     """Return Table 1 or 2 in the form of our overlap tables.
 
@@ -164,6 +255,123 @@ def published_counts(table: int) -> pd.DataFrame:
             "source": "published",
         }
     )
+
+
+def table_of_labels(
+    test: pd.DataFrame, sources: Mapping[str, pd.DataFrame], column: str
+) -> pd.DataFrame:
+    """Return Table 1 or 2 by each source of labels.
+
+    Parameters
+    ----------
+    test
+        query_id, test_set.
+    sources
+        Name of a source → its labels, entity and intent, of each test query.
+    column
+        entity (Table 1) or intent (Table 2).
+
+    Returns
+    -------
+    pandas.DataFrame
+        test_set, label, n, percent, source.
+    """
+    parts = []
+    for name, queries in test.groupby("test_set"):
+        for source, labels in sources.items():
+            of_set = labels.loc[queries["query_id"], column]
+            counted = overlap_table(of_set, LABELS[column])
+            parts.append(counted.assign(test_set=name, source=source))
+    return pd.concat(parts)[["test_set", "label", "n", "percent", "source"]]
+
+
+def figure_of_labels(table: pd.DataFrame, column: str, generated: Mapping[str, str]) -> Figure:
+    """Draw Table 1 or 2 as stacked bars, a bar a test set and source.
+
+    Parameters
+    ----------
+    table
+        Of `table_of_labels`, published rows among them.
+    column
+        entity or intent.
+    generated
+        Of `generated_names`; published rows keep the names of the real sets.
+    """
+    is_published = table["source"] == "published"
+    ours = table.loc[~is_published, "test_set"].unique()
+    bars = table[table["test_set"].isin(ours)].sort_values("test_set", kind="stable")
+    real_names = bars["test_set"].replace(REAL_NAMES)
+    our_names = bars["test_set"].replace(generated)
+    bars["test_set"] = real_names.where(bars["source"] == "published", our_names)
+    legend = f"{column} overlap with the training queries"
+    bars = bars.replace({"source": SOURCES}).rename(columns={"label": legend})
+    rows = ["test_set", "source"]
+    return figures.bars(bars, rows, "percent", legend, "% of the test queries")
+
+
+def bias_sentence(table: pd.DataFrame, column: str) -> str:
+    """Return which share of all test queries overlaps by each source of our labels, in words.
+
+    Parameters
+    ----------
+    table
+        Of `table_of_labels`, published rows among them.
+    column
+        entity or intent.
+
+    Examples
+    --------
+    >>> rows = {"source": "candidates", "label": LABELS["intent"], "n": [1, 1, 2]}
+    >>> bias_sentence(pd.DataFrame(rows), "intent")
+    'Test queries with overlap in intent: candidates 50 %.'
+    """
+    ours = table[table["source"] != "published"]
+    n_queries = ours.groupby("source", sort=False)["n"].sum()
+    overlaps = ours["label"] != LABELS[column][-1]
+    n_overlapping = ours[overlaps].groupby("source", sort=False)["n"].sum()
+    shares = 100 * n_overlapping / n_queries
+    parts = [f"{SOURCES[source]} {share:.0f} %" for source, share in shares.items()]
+    return f"Test queries with overlap in {column}: {', '.join(parts)}."
+
+
+def shares_with_overlap(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float]]:
+    """Return entity and intent → test set → % of its queries that overlap with training.
+
+    Parameters
+    ----------
+    tables
+        entity and intent → its table, see `table_of_labels`; the first source counts.
+    """
+    shares = {}
+    for column, table in tables.items():
+        first_source = table["source"].iloc[0]
+        none = table[(table["source"] == first_source) & (table["label"] == LABELS[column][-1])]
+        shares[column] = (100 - none.set_index("test_set")["percent"]).to_dict()
+    return shares
+
+
+def shares_sentence(shares: Mapping[str, Mapping[str, float]], names: Mapping[str, str]) -> str:
+    """Return `shares_with_overlap` in words.
+
+    Parameters
+    ----------
+    names
+        Of `generated_names`.
+
+    Examples
+    --------
+    >>> shares_sentence({"entity": {"test": 97.2}}, {})
+    'An entity is shared with a training query by 97 % (test) of the test queries.'
+    """
+    kinds = {"entity": "An entity is", "intent": "The same or a similar intent is"}
+    sentences = []
+    for column, of_set in shares.items():
+        parts = [f"{share:.0f} % ({names.get(name, name)})" for name, share in of_set.items()]
+        by = ", ".join(parts)
+        sentences.append(
+            f"{kinds[column]} shared with a training query by {by} of the test queries."
+        )
+    return " ".join(sentences) or "Nobody has labelled the overlap in entities and intents."
 
 
 def published_shares(seed: int, n_boot: int) -> Effects:
@@ -191,6 +399,47 @@ def published_shares(seed: int, n_boot: int) -> Effects:
     return Effects.of(shares, ["label"], ["estimate"], drawn_shares)
 
 
+def shared_by_set(
+    graded: Iterable[Queries], test: pd.DataFrame, training: pd.DataFrame, collection: str
+) -> pd.DataFrame:
+    """Count the overlap in relevant passages by test set of the collection.
+
+    Parameters
+    ----------
+    graded
+        Queries whose judgements are compared with the training labels.
+    test
+        query_id, test_set; queries that are not there are counted by their split.
+    training
+        Judgements of the training queries.
+    collection
+        Its name, which begins that of each test set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of `overlap.labels.label_overlap`, with test_set.
+    """
+    set_of_query = test.set_index("query_id")["test_set"]
+    parts = []
+    for queries in graded:
+        qrels = queries.qrels()
+        set_of_row = qrels["query_id"].map(set_of_query).fillna(queries.name)
+        for name, part in qrels.groupby(set_of_row):
+            counted = label_overlap(part, training)
+            parts.append(counted.assign(test_set=f"{collection} {name}"))
+    return pd.concat(parts)
+
+
+def shared_of_real(real: Collection, training: pd.DataFrame) -> pd.DataFrame:
+    """Count the overlap of the real queries in relevant passages, as `shared_by_set` does."""
+    parts = []
+    for name in ("dl19", "dl20", "dev"):
+        counted = label_overlap(real.qrels(name), training)
+        parts.append(counted.assign(test_set=name))
+    return pd.concat(parts)
+
+
 def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     """Return our label overlap with the published percentages of DL19 and DL20 beside it.
 
@@ -211,6 +460,164 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     on = ["test_set", "relevance_threshold"]
     ours = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
     return measured[ours].merge(percentages, how="left", on=on)
+
+
+def readings_page(overlaps: pd.DataFrame, generated: Mapping[str, str]) -> pd.DataFrame:
+    """Return the counts by both definitions of overlap in a row, in % of the test queries.
+
+    Parameters
+    ----------
+    overlaps
+        Of `beside_table_3`.
+    generated
+        Of `generated_names`.
+    """
+    if overlaps.empty:
+        return overlaps
+    rows = overlaps.replace({"test_set": {**generated, **REAL_NAMES}})
+    rows["shared"] = "at least " + rows["min_shared"].astype(str) + ", %"
+    rows["percent"] = rows["percent"].round()
+    labels = ["test_set", "relevance_threshold", "n_queries", "published_percent"]
+    wide = rows.pivot(index=labels, columns="shared", values="percent")
+    page = wide.rename_axis(columns=None).reset_index().dropna(axis="columns", how="all")
+    numbers = dict.fromkeys(page.columns[1:], "Int64")
+    names = {"relevance_threshold": "relevant from grade", "published_percent": "published, %"}
+    return page.astype(numbers).rename(columns=names)
+
+
+def nearer_to_published(overlaps: pd.DataFrame) -> pd.DataFrame:
+    """Return which of both definitions comes nearer to each cell of Table 3.
+
+    Parameters
+    ----------
+    overlaps
+        Of `beside_table_3`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a printed cell: one, two (% by at least one and two shared passages), published,
+        nearer (whether two is).
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"test_set": "dl19", "relevance_threshold": 1, "min_shared": [1, 2]})
+    >>> rows = rows.assign(percent=[91, 79], published_percent=79)
+    >>> nearer_to_published(rows).values.tolist()
+    [[91, 79, 79, True]]
+    """
+    printed = overlaps.dropna(subset="published_percent")
+    cell = ["test_set", "relevance_threshold"]
+    by_definition = printed.pivot(index=cell, columns="min_shared", values="percent")
+    table = by_definition.rename(columns={1: "one", 2: "two"}).rename_axis(columns=None)
+    table["published"] = printed.groupby(cell)["published_percent"].first()
+    distance_of_one = (table["one"] - table["published"]).abs()
+    distance_of_two = (table["two"] - table["published"]).abs()
+    table["nearer"] = distance_of_two < distance_of_one
+    return table
+
+
+def nearer_sentence(overlaps: pd.DataFrame) -> str:
+    """Return how both definitions of overlap compare with Table 3; what is missing for that."""
+    if overlaps.empty:
+        return "No committed run of small is here."
+    table = nearer_to_published(overlaps)
+    n_above = (table["one"] > table["published"]).sum()
+    n_cells = len(table)
+    return (
+        f"At least one: above the published share in {n_above} of {n_cells} cells. At least two: "
+        f"nearer to it than at least one in {table['nearer'].sum()} of {n_cells} cells."
+    )
+
+
+def to_draw(overlaps: pd.DataFrame, collection: Collection, is_real: bool) -> pd.DataFrame:
+    """Return the rows for the figure of Table 3: the real queries, or else those of the collection.
+
+    Parameters
+    ----------
+    overlaps
+        Of `beside_table_3`.
+    collection
+        The collection.
+    is_real
+        Whether the real queries were counted, too.
+    """
+    is_drawn = overlaps["test_set"].str.startswith(collection.name)
+    if is_real:
+        is_drawn = overlaps["test_set"].isin(["dl19", "dl20"])
+    drawn = overlaps[is_drawn].rename(columns={"published_percent": "published"})
+    names = {**generated_names(collection), **REAL_NAMES}
+    return drawn.assign(test_set=drawn["test_set"].replace(names))
+
+
+def figure_of_shared(drawn: pd.DataFrame) -> Figure:
+    """Draw Table 3 by both definitions, with Wilson intervals; diamonds are published.
+
+    Parameters
+    ----------
+    drawn
+        Of `to_draw`.
+    """
+    shared = "relevant passages shared with training"
+    drawn = drawn.assign(relevance="relevance ≥ " + drawn["relevance_threshold"].astype(str))
+    drawn[shared] = drawn["min_shared"].map(READINGS)
+    label = "test queries that share relevant passages with training queries, %"
+    return figures.forest(drawn, "relevance", "percent", label, panel="test_set", hue=shared)
+
+
+def counted_sentences(drawn: pd.DataFrame) -> list[str]:
+    """Return how many test queries share relevant passages, by both definitions, in words."""
+    texts = []
+    for min_shared in (1, 2):
+        is_asked = (drawn["min_shared"] == min_shared) & (drawn["relevance_threshold"] == 1)
+        counts = []
+        for row in drawn[is_asked].itertuples():
+            share = f"{row.percent:.0f} % [{row.low:.0f}, {row.high:.0f}]"
+            counts.append(f"{row.n_overlapping} of {row.n_queries} ({share}, {row.test_set})")
+        texts.append(" and ".join(counts))
+    one, two = texts
+    return [
+        f"{one} of the test queries share at least one relevant passage with training queries, the "
+        "paper's definition (95 % Wilson intervals).",
+        f"{two} share at least two, as the paper's released script counts.",
+    ]
+
+
+def real_sentence(drawn: pd.DataFrame, overlaps: pd.DataFrame, share_labelled: float) -> str:
+    """Return how the counts of the real queries compare with Table 3.
+
+    Parameters
+    ----------
+    drawn
+        Of `to_draw`.
+    overlaps
+        Of `beside_table_3`.
+    share_labelled
+        Of the training queries, those whose labels are available.
+    """
+    is_asked = (drawn["relevance_threshold"] == 1) & (drawn["min_shared"] == 2)
+    printed = " and ".join(f"{share:.0f} %" for share in drawn.loc[is_asked, "published"])
+    nearer = nearer_to_published(overlaps)["nearer"]
+    return (
+        f"The paper reports {printed}. Over all relevance thresholds the script's count is nearer "
+        f"to the published share in {nearer.sum()} of {len(nearer)} cases. Both are lower bounds, "
+        f"since the labels cover {100 * share_labelled:.0f} % of the training queries."
+    )
+
+
+def one_duplicate_each(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return one duplicate of each test query that has some, the nearest by embedding.
+
+    Parameters
+    ----------
+    pairs
+        Labelled, with the columns of PAIR_COLUMNS.
+    """
+    duplicates = pairs[pairs["intent"] == "duplicate"]
+    rank = duplicates["embedding_rank"]
+    nearness = rank.where(rank > 0, 99)  # 0: not retrieved
+    in_order = duplicates.loc[nearness.sort_values().index]
+    return in_order.drop_duplicates("test_query_id")[list(PAIR_COLUMNS)]
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
@@ -281,6 +688,102 @@ def simulate_annotators(truth: np.ndarray, error_rate: float, n: int, seed: int)
     return np.where(is_wrong, neighbour, truth)
 
 
+def simulated_sheets(
+    labelled: pd.DataFrame, error_rate: float, n: int, seed: int
+) -> list[pd.DataFrame]:
+    """Return the sheets of annotators who err independently, see `simulate_annotators`.
+
+    Parameters
+    ----------
+    labelled
+        Pairs with their true labels.
+    error_rate
+        Probability of an error.
+    n
+        Number of annotators.
+    seed
+        Of the errors in entity; that of intent is the next one.
+    """
+    given = []
+    for offset, column in enumerate(LABELS):
+        truth = codes(labelled, column)
+        given.append(simulate_annotators(truth, error_rate, n, seed + offset))
+    return [with_codes(labelled, *of_annotator) for of_annotator in zip(*given, strict=True)]
+
+
+def accuracy(sheet: pd.DataFrame, labelled: pd.DataFrame) -> pd.Series:
+    """Return the share of pairs with their true label; index entity, intent."""
+    columns = list(LABELS)
+    return (sheet[columns] == labelled[columns]).mean()
+
+
+def agreement(
+    labelled: pd.DataFrame, error_rates: Sequence[float], n: int, seed: int
+) -> pd.DataFrame:
+    """Return κ and accuracy of simulated annotators by their error rate.
+
+    Parameters
+    ----------
+    labelled
+        Pairs with their true labels.
+    error_rates
+        Of one annotator.
+    n
+        Number of annotators.
+    seed
+        See `simulated_sheets`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        task (entity, intent), error_rate, kappa (mean over two annotators each), single_accuracy,
+        median_accuracy, n_pairs.
+    """
+    parts = []
+    for error_rate in error_rates:
+        sheets = simulated_sheets(labelled, error_rate, n, seed)
+        kappas = kappa(sheets)
+        average = kappas[kappas["annotators"] == "average"].set_index("label")["kappa"]
+        row = {
+            "error_rate": error_rate,
+            "kappa": average,
+            "single_accuracy": sum(accuracy(sheet, labelled) for sheet in sheets) / n,
+            "median_accuracy": accuracy(median_labels(sheets), labelled),
+            "n_pairs": len(labelled),
+        }
+        parts.append(pd.DataFrame(row).rename_axis("task").reset_index())
+    return pd.concat(parts, ignore_index=True)
+
+
+def figure_of_agreement(table: pd.DataFrame) -> Figure:
+    """Draw `agreement`; dotted lines are the paper's κ."""
+    rows = ["task", "error_rate"]
+    curves = table.melt(rows, list(AGREEMENT), "annotators").replace({"annotators": AGREEMENT})
+    is_kappa = curves["annotators"] == AGREEMENT["kappa"]
+    curves["published"] = curves["task"].map(PUBLISHED_KAPPA).where(is_kappa)
+    label = "κ or accuracy"
+    return figures.curves(curves, "error_rate", "value", "annotators", label, panel="task")
+
+
+def comparison_sentence(comparison: pd.DataFrame) -> str:
+    """Return how much more overlap the embedding's candidates have than BM25's, in words.
+
+    Parameters
+    ----------
+    comparison
+        Of `recall_comparison`.
+    """
+    parts = [
+        f"{row.label} {spelled(row.difference, row.low, row.high, '')}"
+        for row in comparison.itertuples()
+    ]
+    return (
+        "Mean label code (0 to 2) of the embedding's candidates minus that of BM25's: "
+        f"{', '.join(parts)}; 95 % bootstrap intervals over {comparison['n_queries'].iloc[0]:,} "
+        "test queries."
+    )
+
+
 def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Compare the overlap of the training queries that BM25 and the embedding find.
 
@@ -344,6 +847,32 @@ def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
         parts.append(long.assign(split=split))
     gained = pd.concat(parts, ignore_index=True)
     return gained[["system", "split", "query_id", "gain"]]
+
+
+def relevant_and_shared(
+    judged: Mapping[str, pd.DataFrame], training: pd.DataFrame, from_grade: int = 2
+) -> pd.DataFrame:
+    """Return how many relevant passages a query has, and how many of them it shares with training.
+
+    Parameters
+    ----------
+    judged
+        Split → judgements.
+    training
+        Judgements of the training queries.
+    from_grade
+        From which a passage is relevant.
+
+    Returns
+    -------
+    pandas.DataFrame
+        n_relevant, shared; index query_id, of the queries that have a relevant passage.
+    """
+    parts = [qrels[qrels["relevance"] >= from_grade] for qrels in judged.values()]
+    relevant = pd.concat(parts)
+    counts = relevant.groupby("query_id").size().to_frame("n_relevant")
+    counts["shared"] = shared_passages(relevant, training, [from_grade])[from_grade]
+    return counts
 
 
 def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:

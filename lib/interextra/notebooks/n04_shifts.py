@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
+from interextra import figures
 from interextra.data.load import data_folder
 from interextra.data.queries import Part, Queries
 from interextra.measures.evaluate import worse
@@ -28,13 +30,14 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.papers import published
-from interextra.papers.releases import real_vectors
+from interextra.papers.releases import real_vectors, topic_agreement
 from interextra.splits.clusters import agreement, distinctive_words
-from interextra.splits.shift import Shift
+from interextra.splits.resttest import sides
+from interextra.splits.shift import Shift, in_a_cluster, in_domain
 from interextra.splits.topics import SWITCHES, Topics, topics
 from interextra.splits.years import ANY_YEAR, NewPassages, UpToYear, part_of
-from interextra.stats.effects import Effects
-from interextra.stats.formatting import spelled, with_unit
+from interextra.stats.effects import Effects, effects
+from interextra.stats.formatting import with_interval
 from interextra.store import InputError, Store
 
 Options = dict[str, Any]  # arguments of `splits.topics.topics`
@@ -43,6 +46,8 @@ UP_TO = "up to the year"
 HOW = "how"
 OTHER_WORDS = ("who", "wha")
 AGES = (1, 3, 5)  # years since that of the newest training query
+FIXED = "BM25, fixed"  # its ranking does not depend on what was excluded
+IN_WORDS = {"wh-words": "question words"}  # names of shifts in sentences
 
 
 class Parameters(ShiftParameters):
@@ -185,6 +190,104 @@ def _sparing_new(row: plans.Row, pool: Queries, p: Parameters) -> plans.Row:
     }
 
 
+def trainings(design: pd.DataFrame) -> pd.DataFrame:
+    """Return the training runs of a design, a row for the systems that have the same ones.
+
+    Parameters
+    ----------
+    design
+        Of the plan.
+
+    Returns
+    -------
+    pandas.DataFrame
+        shift, systems, without (the clusters, one of which a model is trained without), n_train
+        (training queries of a model; a range where they differ), seeds.
+    """
+    rows = design[["shift", "model"]].copy()
+    rows["without"] = design["left_out"].astype(str)
+    rows["n_train"] = [f"{run.model.train.size():,}" for run in design["run"]]
+    rows["seeds"] = design["seed"].astype(str)
+    in_a_row = {name: _each_once for name in ("without", "n_train", "seeds")}
+    of_system = rows.groupby(["shift", "model"], sort=False).agg(in_a_row).reset_index()
+    same = ["shift", "without", "n_train", "seeds"]
+    of_systems = of_system.groupby(same, sort=False)["model"].agg(_each_once)
+    table = of_systems.rename("systems").reset_index()
+    return table[["shift", "systems", "without", "n_train", "seeds"]]
+
+
+def _each_once(names: pd.Series) -> str:
+    """Return the different values of a column in their order, with semicolons between them."""
+    return "; ".join(dict.fromkeys(names))
+
+
+def divided(values: pd.DataFrame, gate_splits: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Divide values into those that measure the shifts, and those of the gate.
+
+    Parameters
+    ----------
+    values
+        Of all runs of a design, with the cluster of each query as stratum.
+    gate_splits
+        Splits of the queries on which a system must beat BM25.
+
+    Returns
+    -------
+    values, gate : pandas.DataFrame
+        Values of the test queries of all clusters, with their side (`out` under the model that was
+        trained without the cluster, else `in`); values of the gate, in domain.
+    """
+    is_gate = values["test_set"].isin(gate_splits)
+    tested = in_a_cluster(values[~is_gate])
+    return sides(tested), in_domain(values[is_gate])
+
+
+def not_ahead(leads: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return shift and model of the systems that are not shown to beat BM25 in domain.
+
+    The lower end of the interval of their lead is not above 0. No kind of BM25 is among them.
+
+    Parameters
+    ----------
+    leads
+        Of `claims.judgement.leads`, by shift and measure.
+    measure
+        That decides.
+    """
+    is_neural = ~leads["model"].str.startswith(BM25)
+    is_ahead = leads["lead_low"] > 0
+    excluded = leads[(leads["measure"] == measure) & is_neural & ~is_ahead]
+    return excluded[["shift", "model"]]
+
+
+def marked(frame: pd.DataFrame, excluded: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with a column `excluded`, true for the systems of `not_ahead`.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"shift": ["length", "topics"], "model": ["SPLADE", "SPLADE"]})
+    >>> marked(rows, rows[:1])["excluded"].tolist()
+    [True, False]
+    """
+    system = ["shift", "model"]
+    of_row = pd.MultiIndex.from_frame(frame[system])
+    return frame.assign(excluded=of_row.isin(pd.MultiIndex.from_frame(excluded[system])))
+
+
+def excluded_in_words(excluded: pd.DataFrame) -> str:
+    """Return the systems of `not_ahead` as text, by shift; "" for none.
+
+    Examples
+    --------
+    >>> excluded_in_words(pd.DataFrame({"shift": ["wh-words"] * 2, "model": ["SPLADE", "DR"]}))
+    'question words: SPLADE, DR'
+    """
+    parts = []
+    for shift, models in excluded.groupby("shift", sort=False)["model"]:
+        parts.append(f"{IN_WORDS.get(shift, shift)}: {', '.join(models)}")
+    return "; ".join(parts)
+
+
 def years_since(values: pd.DataFrame, ages: Sequence[int] = AGES) -> pd.DataFrame:
     """Return values of models trained up to a year beside those of any year, by age of a query.
 
@@ -225,6 +328,41 @@ def _ages(years: pd.Series, ages: Sequence[int]) -> pd.Series:
         names.append(f"{first} newer" if is_single else f"{first}{last} newer")
     bins = [-np.inf, *(first - 0.5 for first in firsts), np.inf]
     return pd.cut(years, bins, labels=names).astype(str)
+
+
+def losses_by_age(values: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Return Δ of models trained up to a year over those of any year, by the age of a query.
+
+    Parameters
+    ----------
+    values
+        Of the plan's `years`, see `years_since`.
+    seed, n_boot
+        Of the resamples.
+
+    Returns
+    -------
+    Effects[model, negatives, since, age, measure, …]
+    """
+    by = ["model", "negatives", "since", "age", "measure"]
+    both = years_since(values)
+    compared = {"on": "trained_on", "sides": (ANY_YEAR, UP_TO), "effect": "delta"}
+    return effects(both, by, **compared, seed=seed, n_boot=n_boot)
+
+
+def years_figure(losses: pd.DataFrame, measure: str) -> Figure:
+    """Draw `losses_by_age` for one measure: a panel for each year and kind of negatives."""
+    drawn = losses[losses["measure"] == measure]
+    trained = "trained up to " + drawn["since"].astype(str) + ", negatives: " + drawn["negatives"]
+    return figures.forest(
+        drawn.assign(trained=trained),
+        "age",
+        "delta",
+        f"← loss   Δ of {measure}, up to the year / any year − 1",
+        panel="trained",
+        hue="model",
+        percent=True,
+    )
 
 
 def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
@@ -315,6 +453,29 @@ def _typical(texts: pd.Series, vectors: np.ndarray) -> str:
     return " | ".join(texts.iloc[nearest])
 
 
+def clusters_page(clusters: pd.DataFrame) -> pd.DataFrame:
+    """Return `describe` for the page: the words of two letters or more, one typical query."""
+    words = clusters["words"].str.replace(r"\b\w\b ?", "", regex=True)
+    typical = clusters["typical"].str.split(" | ", regex=False).str[0]
+    page = clusters[["shift", "cluster", "n_queries"]].assign(words=words, typical=typical)
+    return page.rename(columns={"words": "distinctive words", "typical": "typical query"})
+
+
+def changes_of_topics(options: Options) -> dict[str, Options]:
+    """Return name of a change → what it replaces among the arguments of `splits.topics.topics`.
+
+    Each is a setting that the paper does not report.
+    """
+    return {
+        "greedy choice": {"choose": "greedy"},
+        "nearest to the grown cluster": {"merge": "merged"},
+        "in turns": {"order": "turns"},
+        "stop at the closest size": {"stop": "closest"},
+        "length of vectors": {"normalise": not options["normalise"]},
+        "another seed": {"seed": options["seed"] + 1},
+    }
+
+
 def switch_table(
     vectors: np.ndarray, options: Options, changes: dict[str, Options]
 ) -> pd.DataFrame:
@@ -348,6 +509,41 @@ def switch_table(
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
 
+def switches_sentence(switches: pd.DataFrame) -> str:
+    """Return which change of `switch_table` leaves least of the topics, and how much.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"change": ["in turns", "another seed"], "share_kept": [1, 0.8]})
+    >>> switches_sentence(table.assign(ari=[1, 0.01], share_matched=[1, 0.4]))
+    'Least remains under another seed: ARI 0.01, and 40 % of the shared queries in the same topic.'
+    """
+    least = switches.loc[switches["ari"].idxmin()]
+    return (
+        f"Least remains under {least['change']}: ARI {least['ari']:.2f}, and "
+        f"{least['share_matched']:.0%} of the shared queries in the same topic."
+    ).replace("%", " %")
+
+
+def matrix_of(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of each model on the test queries of each cluster.
+
+    Parameters
+    ----------
+    values
+        Of `divided`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        shift, model, measure, left_out, stratum (the cluster that is tested), value, n_queries.
+    """
+    labels = ["shift", "model", "measure", "left_out", "stratum"]
+    cells = values.groupby(labels, sort=False)
+    matrix = cells.agg(value=("value", "mean"), n_queries=("query_id", "nunique"))
+    return matrix.reset_index()
+
+
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     """Count the models that had a cluster in training and are worse on it than the one without.
 
@@ -371,6 +567,150 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     pairs["is_worse"] = difference * pairs["measure"].map(worse).astype(float) < 0
     of_system = pairs.groupby(system, sort=False)["is_worse"]
     return of_system.agg(n_comparisons="size", n_exceptions="sum").reset_index()
+
+
+def exceptions_sentence(exceptions: pd.DataFrame, measure: str) -> str:
+    """Return in how many comparisons of `exceptions` a model with the cluster is worse on it.
+
+    BM25 with fixed parameters is left out: its models are all the same.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"model": ["BM25", "SPLADE"], "n_exceptions": [2, 1]})
+    >>> print(exceptions_sentence(table.assign(measure="RR@10", n_comparisons=6), "RR@10"))
+    By RR@10, a model that trained on the cluster is less effective on it than the one that did not
+    in 3 of 12 comparisons: BM25 2 of 6, SPLADE 1 of 6.
+    """
+    is_asked = (exceptions["measure"] == measure) & (exceptions["model"] != FIXED)
+    counts = exceptions[is_asked].groupby("model", sort=False)[["n_exceptions", "n_comparisons"]]
+    of_model = counts.sum().sort_values("n_exceptions", ascending=False, kind="stable")
+    parts = [
+        f"{row.Index} {row.n_exceptions} of {row.n_comparisons}" for row in of_model.itertuples()
+    ]
+    n_exceptions, n_comparisons = of_model.sum()
+    return (
+        f"By {measure}, a model that trained on the cluster is less effective on it than the one "
+        f"that did not\nin {n_exceptions} of {n_comparisons} comparisons: {', '.join(parts)}."
+    )
+
+
+def with_topic_words(losses: pd.DataFrame, clusters: pd.DataFrame) -> pd.DataFrame:
+    """Return losses whose topics have two distinctive words in the names of their strata.
+
+    Parameters
+    ----------
+    losses
+        With a column stratum.
+    clusters
+        Of `describe`.
+    """
+    topic = clusters[clusters["shift"] == "topics"]
+    two_words = topic["words"].str.findall(r"\w{4,}").str[:2].str.join(", ")
+    names = "topic " + topic["cluster"].str[1:] + ": " + two_words
+    named = dict(zip(topic["cluster"], names, strict=True))
+    return losses.replace({"stratum": named})
+
+
+def axis_of_losses(measure: str) -> str:
+    """Return the label of an axis of Δ: of ASL, where lower is better, a loss is above 0."""
+    name = f"Δ of {measure}"
+    return f"{name}   loss →" if worse(measure) < 0 else f"← loss   {name}"
+
+
+def means_page(beside: Effects) -> pd.DataFrame:
+    """Return mean losses beside the published ones for the page.
+
+    A row a system and a column a shift: our Δ with its interval, the published one, the verdict.
+    """
+    page = with_interval(beside)
+    texts = []
+    for row in page.itertuples():
+        printed = f"; paper {row.published}: {row.verdict}" if row.verdict else ""
+        texts.append(f"{row.delta}{printed}")
+    wide = page.assign(text=texts).pivot(index="model", columns="shift", values="text")
+    in_order = wide.reindex(index=beside["model"].unique(), columns=beside["shift"].unique())
+    return in_order.rename_axis(columns=None).reset_index()
+
+
+def largest_loss(losses: pd.DataFrame, measure: str) -> pd.Series:
+    """Return the row of the largest loss by a measure, among effects per cluster.
+
+    Examples
+    --------
+    >>> losses = pd.DataFrame({"measure": "RR@10", "stratum": ["a", "b"], "delta": [-0.1, -0.3]})
+    >>> largest_loss(losses, "RR@10")["stratum"]
+    'b'
+    """
+    of_measure = losses[losses["measure"] == measure]
+    most = (of_measure["delta"] * worse(measure)).idxmin()
+    return of_measure.loc[most]
+
+
+def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
+    """Return how much each test query of a cluster loses, for one system and measure.
+
+    It is the mean of the models that trained on the cluster minus that of the model without it.
+
+    Parameters
+    ----------
+    values
+        Of `divided`.
+    row
+        Of effects by shift, model, stratum (the cluster) and measure.
+
+    Returns
+    -------
+    pandas.Series
+        Index query_id.
+    """
+    is_asked = np.ones(len(values), bool)
+    for name in ("shift", "model", "stratum", "measure"):
+        is_asked &= (values[name] == row[name]).to_numpy()
+    each = values[is_asked].pivot_table(index="query_id", columns="side", values="value")
+    return (each["in"] - each["out"]).round(9).rename("lost")  # rounding alone makes no loss
+
+
+def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
+    """Return whether what all queries of a cluster share can explain the largest losses.
+
+    Parameters
+    ----------
+    lost
+        Of `lost_by_query`.
+    row
+        The effect of this cluster.
+
+    Examples
+    --------
+    >>> lost = pd.Series([0.5, 0.0, -0.5])
+    >>> print(lost_sentence(lost, pd.Series({"stratum": "how", "model": "SPLADE", "delta": 0.0})))
+    No: all 3 test queries of cluster how share it; 1 lose, 1 gain, 1 are unchanged (SPLADE).
+    The largest losses are 0.5, 0, -0.5, the largest gains 0.5, 0, -0.5: the evidence is their mean.
+    """
+    n_lose = (lost > 0).sum()
+    n_gain = (lost < 0).sum()
+    n_unchanged = (lost == 0).sum()
+    losses = ", ".join(f"{value:.2g}" for value in lost.nlargest(3))
+    gains = ", ".join(f"{0 - value:.2g}" for value in lost.nsmallest(3))
+    return (
+        f"No: all {len(lost)} test queries of cluster {row['stratum']} share it; {n_lose} lose, "
+        f"{n_gain} gain, {n_unchanged} are unchanged ({row['model']}).\n"
+        f"The largest losses are {losses}, the largest gains {gains}: the evidence is their mean."
+    )
+
+
+def control_page(by_chance: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the losses on clusters that are drawn at random for the page; empty without any."""
+    if by_chance.empty:
+        return by_chance
+    page = with_interval(by_chance[by_chance["measure"] == measure])
+    names = {"in": "Avg In", "out": "Out", "delta": "Δ, 95 % interval"}
+    return page[["model", *names]].rename(columns=names)
+
+
+def metrics(means: pd.DataFrame) -> dict[str, float]:
+    """Return name → Δ of each system of each shift, for the numbers of a run."""
+    return {f"mean_delta_{row.shift}_{row.model}": row.delta for row in means.itertuples()}
 
 
 def ranges_over_clusters(losses: pd.DataFrame) -> pd.DataFrame:
@@ -409,23 +749,21 @@ def _range_of_deltas(losses: pd.DataFrame) -> pd.DataFrame:
     return deltas.agg(clusters="size", worst="min", median="median", best="max")
 
 
-def ranges_page(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return `ranges_over_clusters` for the page: worst, median, best in one column a source."""
-    page = ranges[["shift", "model"]].copy()
-    for source, prefix in (("ours", ""), ("published", "published_")):
-        numbers = ranges[[f"{prefix}worst", f"{prefix}median", f"{prefix}best"]]
-        counts = ranges[f"{prefix}clusters"]
-        texts = [", ".join(with_unit(value, "%") for value in row) for row in numbers.to_numpy()]
-        page[f"clusters, {source}"] = counts
-        page[f"Δ worst, median, best, {source}"] = texts
-    return page
-
-
 def n_overlapping(ranges: pd.DataFrame) -> int:
     """Return for how many rows of `ranges_over_clusters` both ranges share a value."""
     begins_before_end = ranges["worst"] <= ranges["published_best"]
     ends_after_begin = ranges["best"] >= ranges["published_worst"]
     return int((begins_before_end & ends_after_begin).sum())
+
+
+def ranges_sentence(ranges: pd.DataFrame) -> str:
+    """Return for how many pairs of a shift and a system both ranges overlap; "" without any."""
+    if ranges.empty:
+        return ""
+    return (
+        f"Our range of Δ over clusters overlaps the paper's for {n_overlapping(ranges)} of "
+        f"{len(ranges)} pairs of a shift and a system."
+    )
 
 
 def how_minus_others(losses: Effects) -> Effects:
@@ -449,21 +787,6 @@ def how_minus_others(losses: Effects) -> Effects:
     return asked.contrast("stratum", [(HOW, other) for other in OTHER_WORDS])
 
 
-def how_page(contrasts: pd.DataFrame) -> pd.DataFrame:
-    """Return `how_minus_others` beside Table 3 for the page, a row a system."""
-    losses = published.lupart_losses().set_index(["model", "cluster"])["delta"]
-    rows = []
-    for model, part in contrasts.groupby("model", sort=False):
-        row = {"model": model}
-        for one in part.itertuples():
-            printed = losses[model, one.first] - losses[model, one.second]
-            name = f"{one.first} minus {one.second}"
-            row[name] = spelled(one.difference, one.low, one.high, "points")
-            row[f"{name}, published"] = with_unit(printed, "points")
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
 def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """Return for how many systems *how* has the largest loss, and is shown to have it.
 
@@ -482,3 +805,57 @@ def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     n_largest, n_shown = (largest < 0).sum()
     n_systems = len(largest)
     return f"{source}: how loses most for {n_largest} of {n_systems} systems, shown for {n_shown}."
+
+
+def made_and_released(store: Store, plan: plans.Plan) -> pd.DataFrame:
+    """Return the agreement of topics that we make of the real training queries with the released.
+
+    Five topics of a twentieth of the queries each, as in the paper, with the notebook's settings.
+
+    Parameters
+    ----------
+    store
+        Where the vectors of the real queries are.
+    plan
+        With `real` and `released`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row of `papers.releases.topic_agreement`.
+    """
+    query_ids = plan.real.train.ids()
+    vectors = plan.real.read(store)[0]
+    options = plan.topics.model_dump(exclude={"vectors"})
+    ours = topics(vectors, **options | {"n_topics": 5, "target": len(query_ids) // 20})
+    names = [f"C{topic}" if topic >= 0 else "" for topic in ours.topic]
+    return pd.DataFrame([topic_agreement(pd.Series(names, query_ids), plan.released)])
+
+
+def released_sentence(rule_agreement: pd.DataFrame, agreed: pd.DataFrame) -> str:
+    """Return whether rules and topics find the released clusters.
+
+    Parameters
+    ----------
+    rule_agreement
+        Of `papers.releases.rule_agreement`.
+    agreed
+        Of `made_and_released`.
+    """
+    if rule_agreement.empty or agreed.empty:
+        return "No committed run of the profile small is here."
+    of_rule = rule_agreement.groupby(["shift", "rule"])[["n_released", "n_other"]].sum()
+    counts = []
+    for shift, rule, words in (
+        ("length", "spaces", "length by spaces"),
+        ("wh-words", "contains", "question words by letters"),
+        ("wh-words", "whole words", "question words by whole words"),
+    ):
+        n_released, n_other = of_rule.loc[(shift, rule)]
+        counts.append(f"{words}: {n_other:,} of {n_released:,}")
+    of_topics = agreed.iloc[0]
+    in_same = f"{100 * of_topics['share_matched']:.0f} % are in the same one"
+    return (
+        f"Released queries that contradict a rule: {'; '.join(counts)}. Of the released queries "
+        f"that are in a topic of ours, {in_same} (ARI {of_topics['ari']:.2f})."
+    )
