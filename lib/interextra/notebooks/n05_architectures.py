@@ -185,7 +185,8 @@ def six_passages(folder: Path) -> Collection:
     texts = {"corpus": list(FACTS), "queries": list(FACTS.values())}
     for name, lines in texts.items():
         records = pd.DataFrame({"_id": ids, "text": lines})
-        records.to_json(folder / f"{name}.jsonl", orient="records", lines=True)
+        path = folder / f"{name}.jsonl"
+        records.to_json(path, orient="records", lines=True)
     judged = pd.DataFrame({"query-id": ids, "corpus-id": ids, "score": 1})
     (folder / "qrels").mkdir()
     judged.to_csv(folder / "qrels" / "train.tsv", sep="\t", index=False)
@@ -219,7 +220,8 @@ def scored_pairs(design: pd.DataFrame, store: Store) -> dict[str, int]:
     counts = {}
     for row in design.drop_duplicates("model").itertuples():
         n_steps = row.run.log(store)["steps"]
-        counts[row.model] = row.run.model.recipe.scored_pairs(n_steps) if n_steps else 0
+        recipe = row.run.model.recipe
+        counts[row.model] = recipe.scored_pairs(n_steps) if n_steps else 0
     return counts
 
 
@@ -308,11 +310,8 @@ def judged_rows(
 def panels(rows: pd.DataFrame) -> pd.Series:
     """Return the title of the panel in which each row stands: protocol, measure, queries."""
     n_queries = rows.groupby("protocol")["n_queries"].transform("max")
-    titles = [
-        f"{protocol}, {measure}, {n:,} queries"
-        for protocol, measure, n in zip(rows["protocol"], rows["measure"], n_queries, strict=True)
-    ]
-    return pd.Series(titles, rows.index)
+    queries = n_queries.map("{:,} queries".format)
+    return rows["protocol"] + ", " + rows["measure"] + ", " + queries
 
 
 def is_excluded(rows: pd.DataFrame, ahead: pd.DataFrame, by: Sequence[str]) -> pd.Series:
@@ -328,7 +327,8 @@ def is_excluded(rows: pd.DataFrame, ahead: pd.DataFrame, by: Sequence[str]) -> p
         Labels of a lead beside its model.
     """
     labels = [*by, "model"]
-    behind = pd.MultiIndex.from_frame(ahead.loc[ahead["lead_low"] <= 0, labels])
+    not_above = ahead[ahead["lead_low"] <= 0]
+    behind = pd.MultiIndex.from_frame(not_above[labels])
     is_behind = pd.MultiIndex.from_frame(rows[labels]).isin(behind)
     is_neural = ~rows["model"].str.startswith(BM25)
     return is_behind & is_neural
@@ -344,14 +344,14 @@ def sentences(rows: pd.DataFrame) -> list[str]:
     """
     lines = []
     for protocol, part in rows.groupby("protocol", sort=False):
-        losing = ", ".join(part.loc[part["high"] < 0, "model"]) or "none"
+        below = part[part["high"] < 0]
+        losing = ", ".join(below["model"]) or "none"
         lines.append(f"{protocol}: the individual 95 % interval of Δ lies below 0 for {losing}.")
-        judged = part[~part["excluded"] & (part["model"] != BM25)]
+        is_neural = part["model"] != BM25
+        judged = part[~part["excluded"] & is_neural].set_index("model")
         if judged.empty:
             continue
-        least, inside, outside = (
-            judged.loc[judged[column].idxmax(), "model"] for column in ("delta", *REGIMES)
-        )
+        least, inside, outside = judged[["delta", *REGIMES]].idxmax()
         lines.append(
             f"{protocol}, not excluded: smallest loss {least}; most effective {inside} in "
             f"interpolation, {outside} in extrapolation."
@@ -367,7 +367,8 @@ def nearest_training_queries(plan: plans.Plan, store: Store) -> pd.DataFrame:
     pandas.DataFrame
         See `restrain.nearest_queries`; with draws, those of all draws.
     """
-    parts = [nearest_queries(split, plan.sizes[-1], store) for split in plan.sets]
+    size = plan.sizes[-1]
+    parts = [nearest_queries(split, size, store) for split in plan.sets]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -394,15 +395,15 @@ def most_lost(
         rows a query.
     """
     query_ids = lost[models[-1]].nlargest(4).index
-    page = near[near["query_id"].isin(query_ids)].sort_values(["query_id", "regime"])
-    page = page.assign(query=page["query_id"].map(texts), nearest_query=page["nearest"].map(texts))
-    for model in reversed(list(dict.fromkeys(models))):
-        page[f"lost by {model}"] = page["query_id"].map(lost[model])
-    page = page.drop(columns=["query_id", "nearest"]).rename(
-        columns={"nearest_query": "nearest training query"}
-    )
-    first = ["query", "regime", "similarity", "nearest training query"]
-    return page[[*first, *page.columns.drop(first)]]
+    rows = near[near["query_id"].isin(query_ids)]
+    rows = rows.sort_values(["query_id", "regime"])
+    page = pd.DataFrame({"query": rows["query_id"].map(texts)})
+    page[["regime", "similarity"]] = rows[["regime", "similarity"]]
+    page["nearest training query"] = rows["nearest"].map(texts)
+    for model in reversed(models):
+        losses = lost[model]
+        page[f"lost by {model}"] = rows["query_id"].map(losses)
+    return page
 
 
 def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:

@@ -75,8 +75,8 @@ PRINTED_STRATEGIES = {
     "ADORE": "HardNeg",
     "TCT-ColBERT": "Distill",
 }
-# A model, its regime and its seed → vectors, float32[passages, d]
-VectorsByModel = dict[tuple[str, str, int], np.ndarray]
+ModelKey = tuple[str, str, int]  # initialisation, regime, seed
+VectorsByModel = dict[ModelKey, np.ndarray]  # float32[passages, d] each
 
 
 class Start(TypedDict):
@@ -265,7 +265,8 @@ def training_runs(plan: plans.Plan) -> pd.DataFrame:
                 continue
             labelled = design.assign(study=study, protocol=protocol)
             part = plans.training_runs(labelled, ["study", "protocol"])
-            part.insert(2, "models", ", ".join(design["model"].unique()))
+            models = design["model"].unique()
+            part.insert(2, "models", ", ".join(models))
             parts.append(part)
     return pd.concat(parts, ignore_index=True)
 
@@ -289,7 +290,8 @@ def ranking_of(model: Path, data: Collection, path: Path) -> pd.DataFrame:
     """
     queries = data.queries("train")
     n = len(data.passages)
-    rows, scores = load_model(model).search(data, queries["text"].tolist(), k=n)
+    texts = queries["text"].tolist()
+    rows, scores = load_model(model).search(data, texts, k=n)
     doc_ids = np.array(data.passages.doc_ids.to_pylist())
     ranking = pd.DataFrame(
         {
@@ -325,7 +327,9 @@ def hardest_negatives(data: Collection, rankings: Mapping[str, pd.DataFrame]) ->
     page = pd.DataFrame({"query": queries[hardest.index], "hardest negative": texts})
     for model, ranking in rankings.items():
         scores = ranking.set_index(["query_id", "doc_id"])["score"]
-        leads = [scores[name, name] - scores[name, doc_id] for name, doc_id in hardest.items()]
+        of_relevant = scores[list(zip(hardest.index, hardest.index, strict=True))]
+        of_hardest = scores[list(hardest.items())]
+        leads = of_relevant.to_numpy() - of_hardest.to_numpy()
         page[f"lead of the relevant passage, {model}"] = leads
     return page
 
@@ -356,7 +360,8 @@ def without_gate(
         is_inside = labelled["regime"] == REGIMES[0]
         losses.append(labelled[measures_loss])
         gate.append(labelled[~measures_loss & is_inside])
-    return pd.concat(losses, ignore_index=True), pd.concat(gate, ignore_index=True)
+    all_losses = pd.concat(losses, ignore_index=True)
+    return all_losses, pd.concat(gate, ignore_index=True)
 
 
 def starts_beside(table: Effects, marks: pd.DataFrame, recall_relevance: int) -> Effects:
@@ -374,7 +379,8 @@ def starts_beside(table: Effects, marks: pd.DataFrame, recall_relevance: int) ->
     starts = table[table["study"] == "starts"]
     by_model = marks.set_index("model")
     for name in ("te", "tc", "text", "role"):
-        starts = starts.assign(**{name: starts["model"].map(by_model[name])})
+        marks_of_rows = starts["model"].map(by_model[name])
+        starts = starts.assign(**{name: marks_of_rows})
     theirs = published_table(9, recall_relevance)
     return starts.beside(theirs, on=["role", "protocol", "measure"])
 
@@ -390,10 +396,12 @@ def saved_starts(starts: Effects) -> pd.DataFrame:
 def starts_pages(starts: Effects, measures: Sequence[str]) -> Iterator[pd.DataFrame]:
     """Yield `starts_beside` for the page, a table each protocol and measure of some measures."""
     page = with_interval(starts[starts["measure"].isin(measures)])
-    page = page.replace({name: {True: "yes", False: "no"} for name in ("te", "tc")})
+    in_words = {True: "yes", False: "no"}
+    page = page.replace({"te": in_words, "tc": in_words})
     columns = ["model", "te", "tc", *REGIMES, "delta", "published", "verdict"]
     names = {"te": "text-level task", "tc": "read the target", "delta": "Δ [95 % CI]"}
-    for (protocol, measure), part in page.groupby(["protocol", "measure"], sort=False):
+    groups = page.groupby(["protocol", "measure"], sort=False)
+    for (protocol, measure), part in groups:
         of_rows = {"model": f"{protocol}, {measure}: initialisation"}
         yield part[columns].rename(columns=names | of_rows)
 
@@ -414,14 +422,14 @@ def figure_rows(starts: Effects, judged_by: Mapping[str, Mapping[str, str]]) -> 
         Rows of the measure that judges the initialisations, and under ReSTTest of that of the
         claims, with `pretraining text` and `panel` in words.
     """
-    is_judged = starts["measure"] == starts["protocol"].map(judged_by["starts"])
+    measures = starts["protocol"].map(judged_by["starts"])
+    is_judged = starts["measure"] == measures
     is_of_claims = starts["measure"] == judged_by["strategies"]["ReSTTest"]
     is_of_claims &= starts["protocol"] == "ReSTTest"
     rows = starts[is_judged | is_of_claims]
     text = rows["text"].map(READS).fillna(BM25)  # which has a colour of its own
-    rows = rows.assign(
-        **{"pretraining text": text, "panel": rows["protocol"] + ", " + rows["measure"]}
-    )
+    panel = rows["protocol"] + ", " + rows["measure"]
+    rows = rows.assign(**{"pretraining text": text, "panel": panel})
     return rows.replace({"model": {"Rand": "Rand (random weights)"}})
 
 
@@ -467,12 +475,12 @@ def range_sentences(judged: Mapping[str, pd.DataFrame]) -> list[str]:
     sentences = []
     for what, rows in judged.items():
         trained = rows[rows["model"] != BM25].sort_values("delta")
-        for (protocol, measure, n), part in with_interval(trained).groupby(by, sort=False):
-            ends = [f"{row.delta} ({row.model})" for row in part.iloc[[0, -1]].itertuples()]
-            spread = " to ".join(ends)
-            sentences.append(
-                f"{what}: Δ of {measure} under {protocol} ranges from {spread}, {n:,} queries."
-            )
+        trained = with_interval(trained)
+        trained["named"] = trained["delta"] + " (" + trained["model"] + ")"
+        for (protocol, measure, n), part in trained.groupby(by, sort=False):
+            least, most = part["named"].iloc[[0, -1]]
+            of_what = f"{what}: Δ of {measure} under {protocol}"
+            sentences.append(f"{of_what} ranges from {least} to {most}, {n:,} queries.")
     return sentences
 
 
@@ -502,9 +510,15 @@ def in_extrapolation(values: pd.DataFrame, size: int) -> pd.DataFrame:
     pandas.DataFrame
         float[query_id × model], the mean over training runs.
     """
-    is_wanted = (values["study"] == "starts") & (values["protocol"] == "ReSTrain")
-    is_wanted &= (values["regime"] == REGIMES[1]) & (values["n_train"] == size)
-    asked = values[is_wanted & (values["measure"] == "nDCG@10")]
+    wanted = {
+        "study": "starts",
+        "protocol": "ReSTrain",
+        "regime": REGIMES[1],
+        "n_train": size,
+        "measure": "nDCG@10",
+    }
+    is_wanted = (values[list(wanted)] == pd.Series(wanted)).all(axis=1)
+    asked = values[is_wanted]
     return asked.pivot_table(index="query_id", columns="model", values="value", sort=False)
 
 
@@ -512,7 +526,8 @@ def words_lacking(texts: Sequence[str], read: Sequence[Passages]) -> list[str]:
     """Return the words of some texts that no passage of some collections holds, in order."""
     wanted = _words_of(texts)
     for passages in read:
-        wanted -= _words_of(passages.texts(np.arange(len(passages))))
+        texts_read = passages.texts(slice(None))
+        wanted -= _words_of(texts_read)
     return sorted(wanted)
 
 
@@ -645,16 +660,17 @@ def relevant_passages(
     return passages[["query_id", "query", "row"]]
 
 
-def mapped_models(
-    design: pd.DataFrame, mapped: Sequence[str], size: int
-) -> dict[tuple[str, str, int], Model]:
+def mapped_models(design: pd.DataFrame, mapped: Sequence[str], size: int) -> dict[ModelKey, Model]:
     """Return (initialisation, regime, seed) → the model of some initialisations at a size."""
-    rows = design[design["model"].isin(mapped) & (design["n_train"] == size)]
-    return {(row.model, row.regime, row.seed): row.run.model for row in rows.itertuples()}
+    is_mapped = design["model"].isin(mapped)
+    rows = design[is_mapped & (design["n_train"] == size)]
+    keys = rows[["model", "regime", "seed"]].itertuples(index=False, name=None)
+    models = [run.model for run in rows["run"]]
+    return dict(zip(keys, models, strict=True))
 
 
 def passage_vectors(
-    models: Mapping[tuple[str, str, int], Model], texts: Sequence[str], store: Store
+    models: Mapping[ModelKey, Model], texts: Sequence[str], store: Store
 ) -> pd.DataFrame:
     """Return the vectors of some passages under each model, which is computed already.
 
@@ -666,7 +682,8 @@ def passage_vectors(
     parts = {}
     for of, cell in models.items():
         model = load_model(store[cell] / "weights")
-        parts[of] = pd.DataFrame(model.encode_passages(texts)).add_prefix("d")
+        vectors = model.encode_passages(texts)
+        parts[of] = pd.DataFrame(vectors).add_prefix("d")
     return pd.concat(parts, names=["model", "regime", "seed"])
 
 
@@ -713,11 +730,13 @@ def map_panels(
     vectors: VectorsByModel, clustering: pd.DataFrame, is_drawn: pd.Series
 ) -> dict[str, np.ndarray]:
     """Return the vectors of some passages of the first seed, by the title of their panel."""
-    first = clustering[clustering["seed"] == clustering["seed"].iloc[0]]
+    first_seed = clustering["seed"].iloc[0]
     panels = {}
-    for row in first.itertuples():
-        name = f"{row.model}, {row.regime}: silhouette\u00a0{row.silhouette:.2f}"
-        panels[name] = vectors[row.model, row.regime, row.seed][is_drawn]
+    for row in clustering[clustering["seed"] == first_seed].itertuples():
+        key = (row.model, row.regime, row.seed)
+        title = f"{row.model}, {row.regime}"
+        title += f": silhouette\u00a0{row.silhouette:.2f}"
+        panels[title] = vectors[key][is_drawn]
     return panels
 
 
@@ -891,8 +910,10 @@ def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
 
 def learnt_page(table: pd.DataFrame) -> pd.DataFrame:
     """Return `learnt` for the page: before → after, a row an initialisation."""
-    change = [f"{row.before:.2f} → {row.after:.2f}" for row in table.itertuples()]
-    wide = table.assign(change=change).pivot(index="model", columns="what", values="change")
+    before = table["before"].map("{:.2f}".format)
+    after = table["after"].map("{:.2f}".format)
+    changes = table.assign(change=before + " → " + after)
+    wide = changes.pivot(index="model", columns="what", values="change")
     wide = wide.reindex(table["model"].unique())
     wide.columns = wide.columns.str.replace("_", " ")
     return wide.reset_index(names="initialisation")
@@ -900,8 +921,9 @@ def learnt_page(table: pd.DataFrame) -> pd.DataFrame:
 
 def readers_of_target(marks: pd.DataFrame, pretrained: Mapping[str, Pretrained]) -> list[str]:
     """Return which of the initialisations that we pretrain read the target collection."""
-    reads_target = (marks["text"] == "target") & marks["model"].isin(pretrained)
-    return marks.loc[reads_target, "model"].tolist()
+    reads_target = marks["text"] == "target"
+    is_ours = marks["model"].isin(pretrained)
+    return marks.loc[reads_target & is_ours, "model"].tolist()
 
 
 def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:

@@ -395,12 +395,15 @@ def most_exposed(data: Collection, pairs: Pairs, exposed: np.ndarray) -> tuple[s
         Its text, and its passages for the page: passage (its beginning), relevant to this query,
         exposed.
     """
-    found, _ = bm25_search(data, pairs.texts[:50], 5, k1=0.9, b=0.4)  # int[50, 5], -1: no more
-    n_exposed = (exposed[found] & (found >= 0)).sum(axis=1)
+    some = pairs.texts[:50]
+    found, _ = bm25_search(data, some, 5, k1=0.9, b=0.4)  # int[50, 5], -1 where there are fewer
+    is_there = found >= 0
+    n_exposed = (exposed[found] & is_there).sum(axis=1)
     number = int(n_exposed.argmax())
     rows = found[number][found[number] >= 0]
     relevant = pairs.rows[pairs.query == number]
-    page = pd.DataFrame({"passage": [text[:90] for text in data.passages.texts(rows)]})
+    texts = pd.Series(data.passages.texts(rows))
+    page = pd.DataFrame({"passage": texts.str[:90]})
     page["relevant to this query"] = np.isin(rows, relevant)
     page["exposed"] = exposed[rows]
     return pairs.texts[number], page
@@ -498,15 +501,18 @@ def by_passages(table: pd.DataFrame, value: str) -> pd.DataFrame:
         The column.
     """
     rows = table[table["negative_passages"].isin(list(DRAWN_FROM))]
-    page = rows.pivot(index=CONDITION[:2], columns="negative_passages", values=value)
+    system = CONDITION[:2]
+    page = rows.pivot(index=system, columns="negative_passages", values=value)
     return page.reset_index()
 
 
 def figure_rows(mean: pd.DataFrame) -> pd.DataFrame:
     """Return the mean losses of trained systems, with `trained` and `negatives from` in words."""
-    rows = mean[mean["model"] != BM25].replace({"negative_passages": DRAWN_FROM})
+    rows = mean[mean["model"] != BM25]
+    rows = rows.replace({"negative_passages": DRAWN_FROM})
     rows = rows.rename(columns={"negative_passages": "negatives from"})
-    return rows.assign(trained=rows["model"] + ", " + rows["negatives"] + " negatives")
+    source = rows["negatives"] + " negatives"
+    return rows.assign(trained=rows["model"] + ", " + source)
 
 
 def with_no_dose(plan: plans.Plan) -> pd.DataFrame:
@@ -558,12 +564,14 @@ def reranker_floor(
     pandas.DataFrame
         *CONDITION, in, out, random_order (Out of the random order), bm25 (Out of BM25's).
     """
-    in_clusters = orders.assign(stratum=orders["query_id"].map(cluster)).dropna(subset="stratum")
+    stratum = orders["query_id"].map(cluster)
+    in_clusters = orders.assign(stratum=stratum).dropna(subset="stratum")
     _, at_random = relative_losses(sides(in_clusters), seed, n_boot)
-    own = mean[mean["model"] == "Reranker"].set_index(CONDITION)[["in", "out"]]
-    bm25 = mean.loc[mean["model"] == BM25, "out"].item()
-    random_order = at_random.set_index(CONDITION)["out"]
-    return pd.DataFrame(own).assign(random_order=random_order, bm25=bm25).reset_index()
+    out = pd.DataFrame(mean).set_index("model")["out"]
+    own = pd.DataFrame(mean[mean["model"] == "Reranker"])
+    floor = own.set_index(CONDITION)[["in", "out"]]
+    floor["random_order"] = at_random.set_index(CONDITION)["out"]
+    return floor.assign(bm25=out[BM25]).reset_index()
 
 
 def arms_table(mean: Effects, shifted: Effects) -> pd.DataFrame:
@@ -579,9 +587,11 @@ def arms_table(mean: Effects, shifted: Effects) -> pd.DataFrame:
     pandas.DataFrame
         Rows of both with offset (none, fitted), where negatives are drawn from the collection.
     """
-    both = pd.concat([mean.assign(offset="none"), shifted.assign(offset="fitted")])
-    both = both[(both["model"] == DENSE) & (both["negatives"] != "in-batch")]
-    return both.drop(columns="draws")
+    unshifted, fitted = mean.assign(offset="none"), shifted.assign(offset="fitted")
+    both = pd.concat([unshifted, fitted])
+    is_drawing = both["negatives"] != "in-batch"
+    is_dense = both["model"] == DENSE
+    return both[is_dense & is_drawing].drop(columns="draws")
 
 
 def by_arm(arm: pd.DataFrame, value: str = "delta") -> pd.DataFrame:
@@ -589,7 +599,8 @@ def by_arm(arm: pd.DataFrame, value: str = "delta") -> pd.DataFrame:
 
     Columns are named like `random, offset none`.
     """
-    named = arm.assign(made=arm["negatives"] + ", offset " + arm["offset"])
+    made = arm["negatives"] + ", offset " + arm["offset"]
+    named = arm.assign(made=made)
     wide = named.pivot(index="negative_passages", columns="made", values=value)
     return wide.loc[arm["negative_passages"].unique()]
 
@@ -705,7 +716,8 @@ def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
         "n_queries": "queries",
         "n_trainings": "training runs",
     }
-    return page.rename(columns=names)[["model", "negatives", *names.values()]]
+    columns = ["model", "negatives", *names.values()]
+    return page.rename(columns=names)[columns]
 
 
 def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
@@ -737,11 +749,10 @@ def reduction_sentence(effect: pd.DataFrame) -> str:
     """Return the reduction of each system and source, "" where nothing is trained for it."""
     judged = compared_with_control(effect)
     rows = effect_page(judged).sort_values("model", kind="stable")
-    reductions = [
-        f"{row.model}, {row.negatives} negatives: {row.reduction}" for row in rows.itertuples()
-    ]
-    if not reductions:
+    if rows.empty:
         return ""
+    system = rows["model"] + ", " + rows["negatives"] + " negatives"
+    reductions = system + ": " + rows["reduction"]
     return (
         "Reduction of the loss without exposed negatives, compared with the control where there is "
         f"one (individual 95 % intervals): {'; '.join(reductions)}."
