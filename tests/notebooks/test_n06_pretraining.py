@@ -505,3 +505,11 @@ def test_learnt_page_has_before_and_after_in_a_row_of_each_initialisation():
 def test_readers_of_the_target_are_those_that_we_pretrain(plan):
     assert pretraining.readers_of_target(plan.marks, plan.pretrained) == ["spans"]
     assert pretraining.readers_of_target(plan.marks, {}) == []
+
+
+def test_pages_of_a_run_that_pretrains_nothing_are_empty():
+    nothing = pd.DataFrame(columns=["model", "what", "before", "after"])
+    assert pretraining.learnt_page(nothing).empty
+    clustering = pretraining.silhouettes({}, pd.Series([], dtype=object))
+    assert list(clustering)[:4] == ["model", "regime", "seed", "silhouette"]
+    assert pretraining.silhouette_page(clustering).empty
