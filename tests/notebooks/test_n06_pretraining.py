@@ -513,3 +513,13 @@ def test_pages_of_a_run_that_pretrains_nothing_are_empty():
     clustering = pretraining.silhouettes({}, pd.Series([], dtype=object))
     assert list(clustering)[:4] == ["model", "regime", "seed", "silhouette"]
     assert pretraining.silhouette_page(clustering).empty
+
+
+def test_page_of_table_9_says_what_pretraining_had():
+    rows = [("BM25", None, None), ("words", False, False), ("spans", True, True)]
+    starts = pd.DataFrame(rows, columns=["model", "te", "tc"])
+    starts = starts.assign(protocol="ReSTrain", measure="R@100", delta=-0.1, low=-0.2, high=0.0)
+    starts = starts.assign(interpolation=0.5, extrapolation=0.45, published=-0.1, verdict="agrees")
+    [page] = pretraining.starts_pages(starts, ["R@100"])
+    assert page["had"].tolist()[1:] == ["no TE, no TC", "TE, TC"] and pd.isna(page["had"].iloc[0])
+    assert page["ReSTrain, R@100: initialisation"].tolist() == ["BM25", "words", "spans"]

@@ -394,16 +394,20 @@ def saved_starts(starts: Effects) -> pd.DataFrame:
 
 
 def starts_pages(starts: Effects, measures: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """Yield `starts_beside` for the page, a table each protocol and measure of some measures."""
+    """Yield `starts_beside` for the page, a table each protocol and measure of some measures.
+
+    Its column `had` says TE where pretraining had a task for the whole text, TC where it read the
+    target collection.
+    """
     page = with_interval(starts[starts["measure"].isin(measures)])
-    in_words = {True: "yes", False: "no"}
-    page = page.replace({"te": in_words, "tc": in_words})
-    columns = ["model", "te", "tc", *REGIMES, "delta", "published", "verdict"]
-    names = {"te": "text-level task", "tc": "read the target", "delta": "Δ [95 % CI]"}
+    had_te = page["te"].map({True: "TE", False: "no TE"})
+    had_tc = page["tc"].map({True: "TC", False: "no TC"})
+    page["had"] = had_te + ", " + had_tc
+    columns = ["model", "had", *REGIMES, "delta", "published", "verdict"]
     groups = page.groupby(["protocol", "measure"], sort=False)
     for (protocol, measure), part in groups:
-        of_rows = {"model": f"{protocol}, {measure}: initialisation"}
-        yield part[columns].rename(columns=names | of_rows)
+        names = {"model": f"{protocol}, {measure}: initialisation", "delta": "Δ [95 % CI]"}
+        yield part[columns].rename(columns=names)
 
 
 def figure_rows(starts: Effects, judged_by: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
