@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy import stats
 from toy_parameters import COMMON, COMPARED, RESTRAIN, plan_with
 
@@ -207,7 +208,8 @@ def test_scored_pairs_are_read_from_the_training_logs(tmp_path):
         (folders[run.key] / "training.json").write_text(json.dumps(log))
     store = type("Known", (Store,), {"__getitem__": lambda self, cell: folders[cell.key]})(tmp_path)
     dense = load_recipe("mini-dense")
-    assert architectures.scored_pairs(design, store) == [0, dense.scored_pairs(5)]
+    found = architectures.scored_pairs(design, store)
+    assert found == {"BM25": 0, "DR (base)": dense.scored_pairs(5)}
 
 
 def test_every_system_of_the_comparison_has_recipes_for_each_profile():
@@ -218,3 +220,116 @@ def test_every_system_of_the_comparison_has_recipes_for_each_profile():
                 recipe.architecture == architecture
                 and recipe.initialisation == dense.initialisation
             )
+
+
+def test_bootstrap_agrees_with_a_linear_mixed_model():
+    """With equal noise in all systems both estimate the same losses with similar intervals."""
+    draw = np.random.default_rng(1)
+    of_query = draw.normal(0.7, 0.2, 400)  # as difficult for every system
+    parts = []
+    for model, loss in {"BM25": 0.0, "ColBERT": 0.1, "DR (base)": 0.3}.items():
+        for regime in REGIMES:
+            mean = of_query - loss * (regime == "extrapolation")
+            value = mean + draw.normal(0, 0.1, 400)
+            part = pd.DataFrame({"query_id": range(400), "value": value})
+            parts.append(part.assign(model=model, regime=regime))
+    labels = {"protocol": "ReSTTest", "n_train": 9, "measure": "RR@10"}
+    values = pd.concat(parts, ignore_index=True).assign(**labels)
+    found = effects(values, **HOW | {"effect": "difference", "n_boot": 4000}).set_index("model")
+    values = values.assign(out=(values["regime"] == "extrapolation").astype(float))
+    model = smf.mixedlm("value ~ model + model:out", values, groups="query_id").fit()
+    fixed = model.conf_int().set_axis(["low", "high"], axis=1).assign(difference=model.params)
+    fixed = fixed.loc[[f"model[{name}]:out" for name in found.index]].set_axis(found.index)
+    assert fixed["difference"].to_numpy() == pytest.approx(found["difference"].to_numpy())
+    width = (found["high"] - found["low"]) / (fixed["high"] - fixed["low"])
+    assert width.between(0.85, 1.15).all(), width
+
+
+def test_six_passages_have_a_question_each(tmp_path):
+    six = architectures.six_passages(tmp_path)
+    queries, qrels = six.queries("train"), six.qrels("train")
+    assert len(six.passages) == 6 and qrels["query_id"].tolist() == qrels["doc_id"].tolist()
+    [text] = six.passages.texts(six.passages.rows(["b"]))
+    asked = queries.set_index("query_id")["text"]
+    assert architectures.FACTS[text] == asked["b"] == "what lowers a fever"
+
+
+def test_conditions_are_those_that_recipes_set():
+    systems = {"BM25": load_recipe("bm25"), "ColBERT": load_recipe("mini-colbert", steps=7)}
+    found = architectures.conditions(systems)
+    assert found["model"].tolist() == ["ColBERT"]
+    assert found["steps"].item() == 7 and "epochs" not in found
+
+
+def test_training_runs_are_counted_by_protocol_and_system():
+    found = architectures.training_runs(plan_with(architectures, DRAWN), n_fold=50)
+    found = found.set_index(["protocol", "model"])
+    dense = found.loc["ReSTrain", "DR (base)"]
+    assert dense["training sets"] == "interpolation, extrapolation" and dense["n_train"] == 20
+    assert dense["training runs"] == 4  # two draws
+    dense = found.loc["ReSTTest", "DR (base)"]
+    assert dense["training sets"] == "without 1, 2" and dense["n_train"] == 50
+    assert found.loc["ReSTTest", "BM25"]["training runs"] == 0
+
+
+def test_values_of_the_gate_are_parted_by_protocol():
+    """The test queries of one protocol may open the gate of the other."""
+    rows = [
+        ("ReSTrain", "test", 1),
+        ("ReSTrain", "dev", 2),
+        ("ReSTTest", "test", 3),
+        ("ReSTTest", "dev", 4),
+    ]
+    values = pd.DataFrame(rows, columns=["protocol", "test_set", "value"])
+    splits = {"ReSTrain": ["test"], "ReSTTest": ["dev"]}
+    losses, gate = architectures.without_gate(values, splits)
+    assert losses["value"].tolist() == [1, 4] and gate["value"].tolist() == [2, 3]
+
+
+ROWS = pd.DataFrame(
+    {
+        "protocol": "ReSTTest",
+        "n_train": [9, 9, 9, 5],
+        "measure": ["RR@10", "RR@10", "RR@10", "R@100"],
+        "model": ["BM25", "ColBERT", "DR (base)", "DR (base)"],
+        "interpolation": [0.5, 0.6, 0.7, 0.9],
+        "extrapolation": [0.5, 0.58, 0.55, 0.9],
+        "delta": [0.0, -0.03, -0.2, 0.0],
+        "high": [0.1, 0.01, -0.1, 0.1],
+        "n_queries": [40, 38, 40, 40],
+    }
+)
+
+
+def test_rows_that_judge_have_the_measure_and_size_of_their_protocol():
+    judged = architectures.judged_rows(ROWS, {"ReSTTest": "RR@10"}, [9])
+    assert judged["model"].tolist() == ["BM25", "ColBERT", "DR (base)"]
+    assert set(architectures.panels(judged)) == {"ReSTTest, RR@10, 40 queries"}
+
+
+def test_a_neural_system_that_is_not_above_bm25_is_excluded_and_not_called_best():
+    judged = architectures.judged_rows(ROWS, {"ReSTTest": "RR@10"}, [9])
+    ahead = judged[BY].assign(model=judged["model"], lead=0.1, lead_low=[-1.0, 0.0, 0.1])
+    excluded = architectures.is_excluded(judged, ahead, BY)
+    assert excluded.tolist() == [False, True, False]
+    lines = architectures.sentences(judged.assign(excluded=excluded))
+    assert lines[0].endswith("lies below 0 for DR (base).")
+    assert "smallest loss DR (base)" in lines[1]
+    lines = architectures.sentences(judged.assign(excluded=False))
+    assert "smallest loss ColBERT; most effective DR (base) in interpolation, ColBERT" in lines[1]
+
+
+def test_queries_that_lose_most_stand_beside_their_nearest_training_queries():
+    query_ids = list("abcde")
+    lost = pd.DataFrame({"BM25": 0.0, "DR (base)": [0.1, 0.5, 0.2, 0.3, 0.4]}, query_ids)
+    near = pd.DataFrame(
+        [(name, regime, 0.5, "t1") for name in query_ids for regime in REGIMES],
+        columns=["query_id", "regime", "similarity", "nearest"],
+    )
+    texts = pd.Series({name: f"text of {name}" for name in [*query_ids, "t1"]})
+    page = architectures.most_lost(lost, near, texts, ["BM25", "DR (base)"])
+    assert set(page["query"]) == {f"text of {name}" for name in "bcde"} and len(page) == 8
+    assert set(page["nearest training query"]) == {"text of t1"}
+    assert page.loc[page["query"] == "text of b", "lost by DR (base)"].tolist() == [0.5, 0.5]
+    once = architectures.most_lost(lost, near, texts, ["DR (base)", "DR (base)"])
+    assert list(once.columns[-1:]) == ["lost by DR (base)"]

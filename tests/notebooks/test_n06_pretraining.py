@@ -10,6 +10,7 @@ from toy_parameters import plan_named
 from interextra.claims import claim, judgement
 from interextra.models.model import Pretrained
 from interextra.notebooks import n06_pretraining as pretraining
+from interextra.notebooks.n05_architectures import six_passages
 from interextra.notebooks.plans import cells_of
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import Effects, effects
@@ -374,3 +375,151 @@ def test_extrapolation_after_the_target_stands_beside_the_others_interpolation()
     page = pretraining.reached_page(gaps.reset_index()).set_index("model")
     assert page.loc["Rand", "ReSTTest, published"] == "+12.7 points"
     assert pretraining.reached(table[table["model"] != "coCondenser, target"], 1).empty
+
+
+def test_training_runs_are_of_both_studies_and_protocols(plan):
+    found = pretraining.training_runs(plan).set_index(["study", "protocol"])
+    strategies = found.loc["strategies", "ReSTrain"]
+    assert strategies["models"] == "BM25, Random, STAR, ADORE, TCT-ColBERT"
+    assert strategies["training sets"] == "interpolation, extrapolation"
+    assert strategies["seeds"] == "1, 2" and strategies["training runs"] == 4 * 2 * 2
+    assert found.loc["starts", "ReSTTest"]["training sets"] == "without 1, 2"
+
+
+def test_gate_is_what_measures_no_loss_and_is_inside():
+    rows = [("test", "interpolation", 1), ("dev", "interpolation", 2), ("dev", "extrapolation", 3)]
+    values = pd.DataFrame(rows, columns=["test_set", "regime", "value"])
+    p = pretraining.Parameters.model_construct(test_splits=["test"], resttest_splits=["dev"])
+    measured = {("starts", "ReSTrain"): values, ("starts", "ReSTTest"): values}
+    losses, gate = pretraining.without_gate(measured, p)
+    assert losses.groupby("protocol")["value"].sum().to_dict() == {"ReSTTest": 5, "ReSTrain": 1}
+    assert gate.groupby("protocol")["value"].sum().to_dict() == {"ReSTTest": 1, "ReSTrain": 2}
+
+
+def test_hardest_negative_is_what_the_first_model_ranks_first_wrongly(tmp_path):
+    six = six_passages(tmp_path)
+    rows = [("a", "b", 3.0), ("a", "a", 2.0), ("a", "c", 1.0)]
+    first = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    second = first.assign(score=[1.0, 5.0, 9.0])
+    [row] = pretraining.hardest_negatives(six, {"random": first, "STAR": second}).to_dict("records")
+    assert row["query"] == "what eases pain"
+    assert row["hardest negative"] == "Ibuprofen lowers a fever."
+    assert row["lead of the relevant passage, random"] == -1.0
+    assert row["lead of the relevant passage, STAR"] == 4.0
+
+
+def test_intervals_say_whether_they_cover_training_runs():
+    rows = [("BM25", "ReSTrain", 1), ("a", "ReSTrain", 3), ("a", "ReSTTest", 1)]
+    table = pd.DataFrame(rows, columns=["model", "protocol", "n_trainings"])
+    restrain, resttest = pretraining.coverage_sentences(table)
+    assert restrain == (
+        "ReSTrain: 3 training runs (seeds) per row; intervals cover queries and training runs."
+    )
+    assert resttest.startswith("ReSTTest: one training run (seed) per row; intervals cover queries")
+
+
+def test_ranges_go_from_the_largest_loss_to_the_smallest_without_bm25():
+    rows = [("BM25", 0.5), ("a", -0.2), ("b", -0.1), ("c", -0.3)]
+    table = pd.DataFrame(rows, columns=["model", "delta"])
+    table = table.assign(low=-0.5, high=0.1, protocol="ReSTTest", measure="RR@10", n_queries=1200)
+    [sentence] = pretraining.range_sentences({"Initialisation": table})
+    assert sentence == (
+        "Initialisation: Δ of RR@10 under ReSTTest ranges from -30.0 % [-50.0, +10.0] (c) to "
+        "-10.0 % [-50.0, +10.0] (b), 1,200 queries."
+    )
+
+
+def test_pair_that_differs_in_the_text_alone(plan):
+    assert pretraining.text_pair(plan.marks) == ("spans", "spans, other")
+    assert pretraining.text_pair(plan.marks.iloc[:2]) == ("BM25", "BM25")
+
+
+def test_extrapolation_is_of_initialisations_at_one_size():
+    right = {
+        "study": "starts",
+        "protocol": "ReSTrain",
+        "regime": "extrapolation",
+        "n_train": 9,
+        "measure": "nDCG@10",
+        "model": "words",
+        "query_id": "q",
+    }
+    others = [{"study": "strategies"}, {"protocol": "ReSTTest"}, {"regime": "interpolation"}]
+    others += [{"n_train": 8}, {"measure": "R@100"}]
+    rows = [right | {"value": 0.2}, right | {"value": 0.4}]
+    rows += [right | other | {"value": 9.0} for other in others]
+    found = pretraining.in_extrapolation(pd.DataFrame(rows), 9)
+    assert found.loc["q"].to_dict() == pytest.approx({"words": 0.3})
+
+
+def test_words_are_lacking_that_no_passage_holds(tmp_path):
+    six = six_passages(tmp_path)
+    lacking = pretraining.words_lacking(
+        ["Does Aspirin ease pain?", "which strings"], [six.passages]
+    )
+    assert lacking == ["does", "ease", "which"]
+
+
+def test_figure_of_starts_has_the_measure_of_the_claims_and_bm25_in_its_own_colour():
+    rows = [
+        ("BM25", None, "ReSTTest", "R@100"),
+        ("Rand", "none", "ReSTTest", "RR@10"),
+        ("spans", "target", "ReSTTest", "nDCG@10"),
+        ("spans", "target", "ReSTrain", "R@100"),
+        ("spans", "target", "ReSTrain", "RR@10"),
+    ]
+    starts = pd.DataFrame(rows, columns=["model", "text", "protocol", "measure"])
+    judged_by = {
+        "starts": {"ReSTrain": "R@100", "ReSTTest": "R@100"},
+        "strategies": {"ReSTrain": "nDCG@10", "ReSTTest": "RR@10"},
+    }
+    found = pretraining.figure_rows(starts, judged_by)
+    assert found["pretraining text"].tolist() == ["BM25", "none", "target collection"]
+    assert found["model"].tolist() == ["BM25", "Rand (random weights)", "spans"]
+    assert found["panel"].tolist() == ["ReSTTest, R@100", "ReSTTest, RR@10", "ReSTrain, R@100"]
+
+
+def test_passages_of_a_query_that_lie_apart_from_the_others_have_a_large_silhouette():
+    query_ids = pd.Series(["q1", "q1", "q2", "q2"])
+    apart = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], np.float32)
+    mixed = apart[[0, 2, 1, 3]]
+    vectors = {("a", "interpolation", 1): apart, ("a", "extrapolation", 1): mixed}
+    found = pretraining.silhouettes(vectors, query_ids)
+    assert found["silhouette"].iloc[0] > 0.9 and found["silhouette"].iloc[1] < 0
+    assert set(found["n_passages"]) == {4} and set(found["n_queries"]) == {2}
+    page = pretraining.silhouette_page(found)
+    assert list(page) == ["initialisation", "regime", "silhouette, seed 1"]
+    panels = pretraining.map_panels(vectors, found, pd.Series([True, True, False, False]))
+    [first, _] = panels
+    assert first.startswith("a, interpolation: silhouette") and len(panels[first]) == 2
+
+
+def test_learnt_page_has_before_and_after_in_a_row_of_each_initialisation():
+    rows = [("b", "words_loss", 8.0, 5.0), ("a", "words_loss", 8.0, 7.0), ("a", "spans_loss", 2, 1)]
+    table = pd.DataFrame(rows, columns=["model", "what", "before", "after"])
+    page = pretraining.learnt_page(table)
+    assert page["initialisation"].tolist() == ["b", "a"]
+    assert page["words loss"].tolist() == ["8.00 → 5.00", "8.00 → 7.00"]
+
+
+def test_readers_of_the_target_are_those_that_we_pretrain(plan):
+    assert pretraining.readers_of_target(plan.marks, plan.pretrained) == ["spans"]
+    assert pretraining.readers_of_target(plan.marks, {}) == []
+
+
+def test_pages_of_a_run_that_pretrains_nothing_are_empty():
+    nothing = pd.DataFrame(columns=["model", "what", "before", "after"])
+    assert pretraining.learnt_page(nothing).empty
+    clustering = pretraining.silhouettes({}, pd.Series([], dtype=object))
+    assert list(clustering)[:4] == ["model", "regime", "seed", "silhouette"]
+    assert pretraining.silhouette_page(clustering).empty
+
+
+def test_page_of_table_9_says_what_pretraining_had():
+    rows = [("BM25", None, None), ("words", False, False), ("spans", True, True)]
+    starts = pd.DataFrame(rows, columns=["model", "te", "tc"])
+    starts = starts.assign(protocol="ReSTrain", measure="R@100", delta=-0.1, low=-0.2, high=0.0)
+    starts = starts.assign(interpolation=0.5, extrapolation=0.45, published=-0.1, verdict="agrees")
+    [page] = pretraining.starts_pages(starts, ["R@100"])
+    assert page["had"].tolist()[1:] == ["no TE, no TC", "TE, TC"] and pd.isna(page["had"].iloc[0])
+    assert page["ReSTrain, R@100: initialisation"].tolist() == ["BM25", "words", "spans"]

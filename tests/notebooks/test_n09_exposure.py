@@ -11,9 +11,9 @@ from interextra.data.runs import RunFile
 from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.models.training.trainer import EncoderBatches
 from interextra.notebooks import n09_exposure as exposure
+from interextra.notebooks.n05_architectures import six_passages
 from interextra.notebooks.n09_exposure import DENSE
 from interextra.papers import releases
-from interextra.stats.effects import effects
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
 from interextra.store.schedule import build_all
@@ -466,19 +466,114 @@ def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_dat
 
 
 def test_dose_of_a_mean_keeps_its_effect():
-    """`effects` with the labels of the dose: one row a share."""
     some = values({(DENSE, "random", "all"): 0.3}).assign(share=0.5)
-    table = effects(
-        some,
-        ["model", "share"],
-        "side",
-        ("in", "out"),
-        "delta",
-        strata="stratum",
-        family=[],
-        n_boot=50,
-    )
+    table = exposure.dose_losses(some, seed=1, n_boot=50)
     assert table.set_index("model").loc[DENSE, "delta"] == pytest.approx(-0.3, abs=0.02)
+
+
+def test_doses_begin_with_no_exposed_negative():
+    design = exposure.with_no_dose(plan_named("09_negative_exposure", P))
+    assert design.groupby("share").size().to_dict() == {0.0: 6, 0.5: 6, 1.0: 6}
+    assert set(design["model"]) == {DENSE} and set(design["negatives"]) == {"random"}
+
+
+def test_training_runs_are_by_system_and_source():
+    found = exposure.training_runs(plan_named("09_negative_exposure", P))
+    found = found.set_index(["model", "negatives"])
+    random = found.loc[DENSE, "random"]
+    assert random["negatives from"] == "all, unexposed, control"
+    assert random["training sets"] == "without how, who" and random["seeds"] == "1, 2, 3"
+    assert random["training runs"] == 3 * 2 * 3
+    assert found.loc["BM25", "none"]["training runs"] == 0
+
+
+def test_example_is_the_query_with_most_exposed_passages_in_bm25_s_list(tmp_path, monkeypatch):
+    six = six_passages(tmp_path)
+    pairs = training_pairs(six, ["a", "b"], "train", relevance=1)
+    exposed = exposed_passages(six, pairs, relevance=1)  # those of c to f
+    found = np.array([[0, 1, 2], [3, 1, -1]])
+    monkeypatch.setattr(exposure, "bm25_search", lambda *args, **options: (found, None))
+    question, page = exposure.most_exposed(six, pairs, exposed)
+    assert question == "what eases pain"  # the last row, -1, is no exposed passage
+    assert page["relevant to this query"].tolist() == [True, False, False]
+    assert page["exposed"].tolist() == [False, False, True]
+    found[0, 2] = 1
+    assert exposure.most_exposed(six, pairs, exposed)[0] == "what lowers a fever"
+
+
+def test_pages_have_a_column_for_each_choice_of_passages():
+    mean = mean_of(LOSSES | {(DENSE, "BM25", "without the kind"): 0.30})
+    page = exposure.by_passages(mean, "delta").set_index(["model", "negatives"])
+    assert set(page) == {"all", "unexposed"}
+    assert page.loc[(DENSE, "BM25"), "unexposed"] == pytest.approx(-0.22, abs=0.02)
+    rows = exposure.figure_rows(mean)
+    assert "BM25" not in set(rows["model"])
+    assert {"SPLADE, BM25 negatives"} < set(rows["trained"])
+    assert "unexposed passages" in set(rows["negatives from"])
+
+
+def test_page_of_exposed_answers_has_a_row_a_cluster():
+    rows = [("b", "in", 0.2, 9), ("b", "out", 1.0, 3), ("a", "in", 0.1, 9), ("a", "out", 0.9, 3)]
+    answers = pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
+    page = exposure.exposed_answers_page(answers)
+    assert page["left out"].tolist() == ["b", "a"]
+    assert page["left-out cluster (out)"].tolist() == [1.0, 0.9]
+
+
+def test_arms_are_of_dense_retrieval_that_draws_its_negatives():
+    losses = {
+        (DENSE, "in-batch", "all"): 0.5,
+        (DENSE, "random", "all"): 0.4,
+        ("SPLADE", "random", "all"): 0.3,
+    }
+    mean, shifted = mean_of(losses), mean_of({(DENSE, "random", "all"): 0.1})
+    arm = exposure.arms_table(mean, shifted)
+    assert len(arm) == 2 and "draws" not in arm
+    by_arm = exposure.by_arm(arm)
+    found = by_arm.loc["all", ["random, offset none", "random, offset fitted"]].tolist()
+    assert found == pytest.approx([-0.4, -0.1], abs=0.02)
+
+
+def test_a_reranker_stands_beside_the_random_order_of_its_candidates():
+    losses = {("Reranker", "BM25", "all"): 0.3}
+    orders = values({("Reranker", "BM25", "all"): 0.6}).drop(columns=["stratum", "side"])
+    orders = orders[orders["model"] == "Reranker"].assign(seed=1)
+    half = len(orders) // 2
+    orders["left_out"] = ["b"] * half + ["a"] * half  # in and out of the cluster a
+    cluster = pd.Series("a", orders["query_id"].unique())
+    [row] = exposure.reranker_floor(orders, mean_of(losses), cluster, 1, 50).to_dict("records")
+    assert row["out"] == pytest.approx(0.56, abs=0.05)
+    assert row["random_order"] == pytest.approx(0.32, abs=0.05)
+    assert row["bm25"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_sentences_say_where_the_reduction_is_largest_and_what_remains():
+    mean = mean_of(LOSSES | {(DENSE, "random", "control"): 0.29})
+    effect = exposure.share_of_loss(mean)
+    largest, reduced, left = exposure.exposure_sentences(effect, mean)
+    assert largest == f"The largest reduction is that of {DENSE} with BM25 negatives."
+    assert "in 3 of 3 pairs" in reduced and "remains in 3 (individual" in left
+    judged = exposure.compared_with_control(effect).set_index(["model", "negatives"])
+    assert judged.loc[(DENSE, "random"), "against"] == "control"
+    sentence = exposure.reduction_sentence(effect)
+    assert sentence.count("negatives: +") == 3 and sentence.index(DENSE) < sentence.index("SPLADE")
+
+
+def test_without_unexposed_negatives_nothing_is_said_of_a_reduction():
+    mean = mean_of({(DENSE, "random", "all"): 0.3})
+    effect = exposure.share_of_loss(mean)
+    assert exposure.reduction_sentence(effect) == ""
+    assert exposure.exposure_sentences(effect, mean) == [
+        "This run trains nothing without exposed negatives."
+    ]
+    assert len(exposure.effect_page(effect)) == 0
+
+
+def test_whose_result_a_table_is():
+    some = pd.DataFrame({"a": [1]})
+    assert exposure.where_from(["kind"], some, "small") == "This run:"
+    assert exposure.where_from([], some, "small") == "Committed result of the profile small:"
+    assert exposure.where_from([], some.iloc[:0], "small") == "No result."
 
 
 def test_arms_may_have_seeds_of_their_own():

@@ -5,14 +5,17 @@ in one thing only.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict, get_args
 
+import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, Passages
+from interextra.data.runs import RunFile
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.model import Pretrained
+from interextra.models.model import Model, Pretrained, load_model
 from interextra.models.recipe import Pretraining, Recipe
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
@@ -34,6 +37,7 @@ from interextra.notebooks.parameters import (
 from interextra.papers import published
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
+from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval
 from interextra.stats.effects import Effects
 from interextra.stats.formatting import with_interval, with_unit
@@ -62,6 +66,17 @@ STEPS = (
     ("condenser", "words"),
     ("spans", "condenser"),
 )
+# What a pretraining read, as figures name it
+READS = {"none": "none", "other": "other text", "target": "target collection"}
+# Our training strategies → the row of Table 8 in their place
+PRINTED_STRATEGIES = {
+    "Random": "RandNeg",
+    "STAR": "HardNeg",
+    "ADORE": "HardNeg",
+    "TCT-ColBERT": "Distill",
+}
+ModelKey = tuple[str, str, int]  # initialisation, regime, seed
+VectorsByModel = dict[ModelKey, np.ndarray]  # float32[passages, d] each
 
 
 class Start(TypedDict):
@@ -240,6 +255,292 @@ def _judged_by(p: Parameters, restrain_measures: list[str]) -> dict[str, dict[st
     return {"starts": of_starts, "strategies": of_strategies}
 
 
+def training_runs(plan: plans.Plan) -> pd.DataFrame:
+    """Return the trained models of both studies and protocols, see `plans.training_runs`."""
+    parts = []
+    for study in ("strategies", "starts"):
+        for protocol in plans.PROTOCOLS:
+            design = getattr(plan, f"{study}_{protocol.lower()}")
+            if design.empty:
+                continue
+            labelled = design.assign(study=study, protocol=protocol)
+            part = plans.training_runs(labelled, ["study", "protocol"])
+            models = design["model"].unique()
+            part.insert(2, "models", ", ".join(models))
+            parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def ranking_of(model: Path, data: Collection, path: Path) -> pd.DataFrame:
+    """Rank all passages for each training query, and write the ranking as a run.
+
+    Parameters
+    ----------
+    model
+        Folder of a trained model.
+    data
+        A small collection, with the split train.
+    path
+        The Parquet file that `fit` takes as `ranking`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query_id, doc_id, score, from the first rank of each query to the last.
+    """
+    queries = data.queries("train")
+    n = len(data.passages)
+    texts = queries["text"].tolist()
+    rows, scores = load_model(model).search(data, texts, k=n)
+    doc_ids = np.array(data.passages.doc_ids.to_pylist())
+    ranking = pd.DataFrame(
+        {
+            "query_id": np.repeat(queries["query_id"].to_numpy(), n),
+            "doc_id": doc_ids[rows.ravel()],
+            "score": scores.ravel(),
+        }
+    )
+    RunFile.from_frame(ranking).write_parquet(path)
+    return ranking
+
+
+def hardest_negatives(data: Collection, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the passage that the first model ranks highest among those that are not relevant.
+
+    Parameters
+    ----------
+    data
+        A collection whose queries have one relevant passage, with the same id.
+    rankings
+        Model → of `ranking_of`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query, hardest negative, and for each model by how much the relevant passage leads.
+    """
+    first = next(iter(rankings.values()))
+    wrong = first[first["query_id"] != first["doc_id"]]
+    hardest = wrong.drop_duplicates("query_id").set_index("query_id")["doc_id"]
+    queries = data.queries("train").set_index("query_id")["text"]
+    texts = data.passages.texts(data.passages.rows(hardest.tolist()))
+    page = pd.DataFrame({"query": queries[hardest.index], "hardest negative": texts})
+    for model, ranking in rankings.items():
+        scores = ranking.set_index(["query_id", "doc_id"])["score"]
+        of_relevant = scores[list(zip(hardest.index, hardest.index, strict=True))]
+        of_hardest = scores[list(hardest.items())]
+        leads = of_relevant.to_numpy() - of_hardest.to_numpy()
+        page[f"lead of the relevant passage, {model}"] = leads
+    return page
+
+
+def without_gate(
+    measured: Mapping[tuple[str, str], pd.DataFrame], p: Parameters
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Join the values of all designs, and part those of the gate's queries from them.
+
+    Parameters
+    ----------
+    measured
+        (study, protocol) → values.
+    p
+        Parameters of the notebook.
+
+    Returns
+    -------
+    tuple
+        Values that measure a loss, and those of the gate in interpolation; both with study and
+        protocol.
+    """
+    splits = {"ReSTrain": p.test_splits, "ReSTTest": p.resttest_splits}
+    losses, gate = [], []
+    for (study, protocol), values in measured.items():
+        labelled = values.assign(study=study, protocol=protocol)
+        measures_loss = labelled["test_set"].isin(splits[protocol])
+        is_inside = labelled["regime"] == REGIMES[0]
+        losses.append(labelled[measures_loss])
+        gate.append(labelled[~measures_loss & is_inside])
+    all_losses = pd.concat(losses, ignore_index=True)
+    return all_losses, pd.concat(gate, ignore_index=True)
+
+
+def starts_beside(table: Effects, marks: pd.DataFrame, recall_relevance: int) -> Effects:
+    """Return the effects of the initialisations beside Table 9.
+
+    Parameters
+    ----------
+    table
+        Effects of both studies.
+    marks
+        Of `marks`; their te, tc, text and role become columns.
+    recall_relevance
+        See `published_table`.
+    """
+    starts = table[table["study"] == "starts"]
+    by_model = marks.set_index("model")
+    for name in ("te", "tc", "text", "role"):
+        marks_of_rows = starts["model"].map(by_model[name])
+        starts = starts.assign(**{name: marks_of_rows})
+    theirs = published_table(9, recall_relevance)
+    return starts.beside(theirs, on=["role", "protocol", "measure"])
+
+
+def saved_starts(starts: Effects) -> pd.DataFrame:
+    """Return `starts_beside` with the columns of pretraining.csv."""
+    columns = ["model", "te", "tc", "protocol", "measure", *REGIMES, "delta", "low", "high"]
+    names = {"model": "initialisation", "low": "delta_low", "high": "delta_high"}
+    saved = starts[[*columns, "published", "verdict", "n_trainings", "n_queries"]]
+    return saved.rename(columns=names)
+
+
+def starts_pages(starts: Effects, measures: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield `starts_beside` for the page, a table each protocol and measure of some measures.
+
+    Its column `had` says TE where pretraining had a task for the whole text, TC where it read the
+    target collection.
+    """
+    page = with_interval(starts[starts["measure"].isin(measures)])
+    had_te = page["te"].map({True: "TE", False: "no TE"})
+    had_tc = page["tc"].map({True: "TC", False: "no TC"})
+    page["had"] = had_te + ", " + had_tc
+    columns = ["model", "had", *REGIMES, "delta", "published", "verdict"]
+    groups = page.groupby(["protocol", "measure"], sort=False)
+    for (protocol, measure), part in groups:
+        names = {"model": f"{protocol}, {measure}: initialisation", "delta": "Δ [95 % CI]"}
+        yield part[columns].rename(columns=names)
+
+
+def figure_rows(starts: Effects, judged_by: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+    """Return effects of initialisations for the figure.
+
+    Parameters
+    ----------
+    starts
+        Of `starts_beside`.
+    judged_by
+        Study → protocol → measure.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of the measure that judges the initialisations, and under ReSTTest of that of the
+        claims, with `pretraining text` and `panel` in words.
+    """
+    measures = starts["protocol"].map(judged_by["starts"])
+    is_judged = starts["measure"] == measures
+    is_of_claims = starts["measure"] == judged_by["strategies"]["ReSTTest"]
+    is_of_claims &= starts["protocol"] == "ReSTTest"
+    rows = starts[is_judged | is_of_claims]
+    text = rows["text"].map(READS).fillna(BM25)  # which has a colour of its own
+    panel = rows["protocol"] + ", " + rows["measure"]
+    rows = rows.assign(**{"pretraining text": text, "panel": panel})
+    return rows.replace({"model": {"Rand": "Rand (random weights)"}})
+
+
+def strategies_beside(table: Effects, recall_relevance: int) -> Effects:
+    """Return the effects of the training strategies beside Table 8, see `starts_beside`."""
+    strategies = table[table["study"] == "strategies"]
+    role = "BERT, " + strategies["model"].map(PRINTED_STRATEGIES)
+    theirs = published_table(8, recall_relevance)
+    on = ["role", "protocol", "measure"]
+    return strategies.assign(role=role).beside(theirs, on=on)
+
+
+def judged_rows(table: pd.DataFrame, judged_by: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of the measure that judges each protocol (protocol → measure)."""
+    return table[table["measure"] == table["protocol"].map(judged_by)]
+
+
+def coverage_sentences(table: pd.DataFrame) -> list[str]:
+    """Return for each protocol what its intervals cover, by the training runs of a row."""
+    trained = table[table["model"] != BM25]
+    n_trainings = trained.groupby("protocol", sort=False)["n_trainings"].min()
+    sentences = []
+    for protocol, n in n_trainings.items():
+        covers = f"{n} training runs (seeds) per row; intervals cover queries and training runs"
+        if n == 1:
+            covers = (
+                "one training run (seed) per row; intervals cover queries only, and two rows may "
+                "differ by the seed"
+            )
+        sentences.append(f"{protocol}: {covers}.")
+    return sentences
+
+
+def range_sentences(judged: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the smallest and the largest Δ of each study, protocol and measure.
+
+    Parameters
+    ----------
+    judged
+        What varies → effects of one measure a protocol; BM25 is left out.
+    """
+    by = ["protocol", "measure", "n_queries"]
+    sentences = []
+    for what, rows in judged.items():
+        trained = rows[rows["model"] != BM25].sort_values("delta")
+        trained = with_interval(trained)
+        trained["named"] = trained["delta"] + " (" + trained["model"] + ")"
+        for (protocol, measure, n), part in trained.groupby(by, sort=False):
+            least, most = part["named"].iloc[[0, -1]]
+            of_what = f"{what}: Δ of {measure} under {protocol}"
+            sentences.append(f"{of_what} ranges from {least} to {most}, {n:,} queries.")
+    return sentences
+
+
+def text_pair(marks: pd.DataFrame) -> tuple[str, str]:
+    """Return two initialisations that differ in the text alone, the target first.
+
+    BM25 twice where no two do.
+    """
+    for pair, added in differing(marks).items():
+        if added.endswith(": the target"):
+            return pair
+    return BM25, BM25
+
+
+def in_extrapolation(values: pd.DataFrame, size: int) -> pd.DataFrame:
+    """Return nDCG@10 of each query and initialisation in extrapolation under ReSTrain.
+
+    Parameters
+    ----------
+    values
+        Of both studies.
+    size
+        Training queries.
+
+    Returns
+    -------
+    pandas.DataFrame
+        float[query_id × model], the mean over training runs.
+    """
+    wanted = {
+        "study": "starts",
+        "protocol": "ReSTrain",
+        "regime": REGIMES[1],
+        "n_train": size,
+        "measure": "nDCG@10",
+    }
+    is_wanted = (values[list(wanted)] == pd.Series(wanted)).all(axis=1)
+    asked = values[is_wanted]
+    return asked.pivot_table(index="query_id", columns="model", values="value", sort=False)
+
+
+def words_lacking(texts: Sequence[str], read: Sequence[Passages]) -> list[str]:
+    """Return the words of some texts that no passage of some collections holds, in order."""
+    wanted = _words_of(texts)
+    for passages in read:
+        texts_read = passages.texts(slice(None))
+        wanted -= _words_of(texts_read)
+    return sorted(wanted)
+
+
+def _words_of(texts: Sequence[str]) -> set[str]:
+    """Return the different words of some texts, in small letters."""
+    words = pd.Series(texts).str.lower().str.findall(r"\w+")
+    return set(words.explode().dropna())
+
+
 def start_in(p: PretrainingParameters, entry: Entry) -> Start:
     """Return an initialisation as an entry of the parameter `starts` gives it.
 
@@ -361,6 +662,86 @@ def relevant_passages(
         ["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True
     )
     return passages[["query_id", "query", "row"]]
+
+
+def mapped_models(design: pd.DataFrame, mapped: Sequence[str], size: int) -> dict[ModelKey, Model]:
+    """Return (initialisation, regime, seed) → the model of some initialisations at a size."""
+    is_mapped = design["model"].isin(mapped)
+    rows = design[is_mapped & (design["n_train"] == size)]
+    keys = rows[["model", "regime", "seed"]].itertuples(index=False, name=None)
+    models = [run.model for run in rows["run"]]
+    return dict(zip(keys, models, strict=True))
+
+
+def passage_vectors(
+    models: Mapping[ModelKey, Model], texts: Sequence[str], store: Store
+) -> pd.DataFrame:
+    """Return the vectors of some passages under each model, which is computed already.
+
+    Returns
+    -------
+    pandas.DataFrame
+        float32[models · passages, d], in the order of the models; index (model, regime, seed).
+    """
+    parts = {}
+    for of, cell in models.items():
+        model = load_model(store[cell] / "weights")
+        vectors = model.encode_passages(texts)
+        parts[of] = pd.DataFrame(vectors).add_prefix("d")
+    return pd.concat(parts, names=["model", "regime", "seed"])
+
+
+def by_model(vectors: pd.DataFrame) -> VectorsByModel:
+    """Return the vectors of `passage_vectors` by (model, regime, seed)."""
+    parts = vectors.groupby(["model", "regime", "seed"], sort=False)
+    return {of: np.ascontiguousarray(part) for of, part in parts}
+
+
+def silhouettes(vectors: VectorsByModel, query_ids: pd.Series) -> pd.DataFrame:
+    """Return how close the passages of a query lie under each model.
+
+    Parameters
+    ----------
+    vectors
+        See VectorsByModel.
+    query_ids
+        Of each passage, the query that it is relevant to.
+
+    Returns
+    -------
+    pandas.DataFrame
+        model, regime, seed, silhouette (with cosine distance), n_passages, n_queries.
+    """
+    from sklearn.metrics import silhouette_score
+
+    rows = []
+    for of, made in vectors.items():
+        rows.append((*of, silhouette_score(made, query_ids, metric="cosine")))
+    frame = pd.DataFrame(rows, columns=["model", "regime", "seed", "silhouette"])
+    return frame.assign(n_passages=len(query_ids), n_queries=query_ids.nunique())
+
+
+def silhouette_page(clustering: pd.DataFrame) -> pd.DataFrame:
+    """Return `silhouettes` for the page, a column a seed."""
+    page = clustering.pivot_table(
+        index=["model", "regime"], columns="seed", values="silhouette", sort=False
+    )
+    page = page.add_prefix("silhouette, seed ").reset_index()
+    return page.rename(columns={"model": "initialisation"})
+
+
+def map_panels(
+    vectors: VectorsByModel, clustering: pd.DataFrame, is_drawn: pd.Series
+) -> dict[str, np.ndarray]:
+    """Return the vectors of some passages of the first seed, by the title of their panel."""
+    first_seed = clustering["seed"].iloc[0]
+    panels = {}
+    for row in clustering[clustering["seed"] == first_seed].itertuples():
+        key = (row.model, row.regime, row.seed)
+        title = f"{row.model}, {row.regime}"
+        title += f": silhouette\u00a0{row.silhouette:.2f}"
+        panels[title] = vectors[key][is_drawn]
+    return panels
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
@@ -529,6 +910,24 @@ def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
             row = (model, what, before, log["after"][what])
             rows.append(row)
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
+
+
+def learnt_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `learnt` for the page: before → after, a row an initialisation."""
+    before = table["before"].map("{:.2f}".format)
+    after = table["after"].map("{:.2f}".format)
+    changes = table.assign(change=before + " → " + after)
+    wide = changes.pivot(index="model", columns="what", values="change")
+    wide = wide.reindex(table["model"].unique())
+    wide.columns = wide.columns.str.replace("_", " ")
+    return wide.reset_index(names="initialisation")
+
+
+def readers_of_target(marks: pd.DataFrame, pretrained: Mapping[str, Pretrained]) -> list[str]:
+    """Return which of the initialisations that we pretrain read the target collection."""
+    reads_target = marks["text"] == "target"
+    is_ours = marks["model"].isin(pretrained)
+    return marks.loc[reads_target & is_ours, "model"].tolist()
 
 
 def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:

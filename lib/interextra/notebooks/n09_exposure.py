@@ -24,8 +24,9 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.models.model import trained_behind
 from interextra.models.recipe import Recipe, changed
+from interextra.models.search.lucene import bm25_search
 from interextra.models.search.run import Run
-from interextra.models.training.pairs import exposed_passages, training_pairs
+from interextra.models.training.pairs import Pairs, exposed_passages, training_pairs
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     AnyNames,
@@ -44,9 +45,11 @@ from interextra.notebooks.parameters import (
 from interextra.notebooks.plans import AnyQueries
 from interextra.splits import attributes
 from interextra.splits.kinds import PassageKinds
+from interextra.splits.resttest import sides
 from interextra.splits.shift import Shift, in_domain
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
+from interextra.stats.formatting import with_interval
 from interextra.store import Cell, Store, write_json
 
 NONE = "none"  # where nothing is drawn
@@ -57,6 +60,12 @@ ARMS = {  # which exposed passages are spared alone → negative_passages, and t
     "answers": ("without the test answers", "control of the answers"),
 }
 OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
+# Which passages may be negatives → how the figure names them
+DRAWN_FROM = {
+    "all": "all passages",
+    "unexposed": "unexposed passages",
+    "control": "as few passages (control)",
+}
 Rows = list[dict[str, Any]]  # of a design
 
 
@@ -357,6 +366,58 @@ def _arms_of(p: Parameters, source: str) -> list[str]:
     return p.arms.get(source, []) if isinstance(p.arms, dict) else p.arms
 
 
+def training_runs(plan: plans.Plan) -> pd.DataFrame:
+    """Return the trained models of each system and source, see `plans.training_runs`."""
+    by = CONDITION[:2]
+    page = plans.training_runs(plan.design, by)
+    passages = plan.design.groupby(by, sort=False)["negative_passages"].unique()
+    page.insert(2, "negatives from", [", ".join(names) for names in passages])
+    return page
+
+
+def most_exposed(data: Collection, pairs: Pairs, exposed: np.ndarray) -> tuple[str, pd.DataFrame]:
+    """Return the training query with the most exposed passages among BM25's first five.
+
+    It is one of the first fifty training queries.
+
+    Parameters
+    ----------
+    data
+        The collection.
+    pairs
+        Of `training_pairs`.
+    exposed
+        Of `exposed_passages`, bool[passages].
+
+    Returns
+    -------
+    tuple
+        Its text, and its passages for the page: passage (its beginning), relevant to this query,
+        exposed.
+    """
+    some = pairs.texts[:50]
+    found, _ = bm25_search(data, some, 5, k1=0.9, b=0.4)  # int[50, 5], -1 where there are fewer
+    is_there = found >= 0
+    n_exposed = (exposed[found] & is_there).sum(axis=1)
+    number = int(n_exposed.argmax())
+    rows = found[number][found[number] >= 0]
+    relevant = pairs.rows[pairs.query == number]
+    texts = pd.Series(data.passages.texts(rows))
+    page = pd.DataFrame({"passage": texts.str[:90]})
+    page["relevant to this query"] = np.isin(rows, relevant)
+    page["exposed"] = exposed[rows]
+    return pairs.texts[number], page
+
+
+def exposed_answers_page(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return `exposed_answers` for the page, a row a left-out cluster."""
+    page = answers.pivot(index="left_out", columns="side", values="exposed")
+    page = page.loc[answers["left_out"].unique()]
+    names = {"in": "other clusters (in)", "out": "left-out cluster (out)"}
+    page.columns = page.columns.map(names)
+    return page.reset_index(names="left out")
+
+
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """Return how many passages and negatives are exposed in each condition.
 
@@ -427,6 +488,128 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
     )
     by = [*CONDITION, "measure"]
     return losses([*by, "stratum"]), losses(by, strata="stratum")
+
+
+def by_passages(table: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Return a column of a table for the page, a column for which passages may be negatives.
+
+    Parameters
+    ----------
+    table
+        With the columns of CONDITION; rows of arms and doses are left out.
+    value
+        The column.
+    """
+    rows = table[table["negative_passages"].isin(list(DRAWN_FROM))]
+    system = CONDITION[:2]
+    page = rows.pivot(index=system, columns="negative_passages", values=value)
+    return page.reset_index()
+
+
+def figure_rows(mean: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean losses of trained systems, with `trained` and `negatives from` in words."""
+    rows = mean[mean["model"] != BM25]
+    rows = rows.replace({"negative_passages": DRAWN_FROM})
+    rows = rows.rename(columns={"negative_passages": "negatives from"})
+    source = rows["negatives"] + " negatives"
+    return rows.assign(trained=rows["model"] + ", " + source)
+
+
+def with_no_dose(plan: plans.Plan) -> pd.DataFrame:
+    """Return the design of all doses and of no exposed negative, whose share is 0."""
+    is_none = plan.design["model"] == DENSE
+    is_none &= plan.design["negatives"] == "random"
+    is_none &= plan.design["negative_passages"] == "unexposed"
+    none = plan.design[is_none].assign(share=0.0)
+    columns = [*CONDITION[:2], "left_out", "seed", "share", "run"]
+    return pd.concat([none, plan.dose], ignore_index=True)[columns]
+
+
+def dose_losses(values: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Return Out / Avg In - 1 by the share of exposed negatives, the mean over the clusters.
+
+    `values`: of the design of `with_no_dose`, with side and stratum.
+    """
+    return effects(
+        values,
+        ["model", "share"],
+        on="side",
+        sides=("in", "out"),
+        effect="delta",
+        family=[],
+        strata="stratum",
+        seed=seed,
+        n_boot=n_boot,
+    )
+
+
+def reranker_floor(
+    orders: pd.DataFrame, mean: Effects, cluster: pd.Series, seed: int, n_boot: int
+) -> pd.DataFrame:
+    """Return Avg In and Out of each reranker beside what it could reach without reading.
+
+    Parameters
+    ----------
+    orders
+        Values of its candidates in random order, see `evaluate.in_random_order`.
+    mean
+        The second table of `relative_losses`.
+    cluster
+        query_id → cluster.
+    seed, n_boot
+        Of the bootstrap.
+
+    Returns
+    -------
+    pandas.DataFrame
+        *CONDITION, in, out, random_order (Out of the random order), bm25 (Out of BM25's).
+    """
+    stratum = orders["query_id"].map(cluster)
+    in_clusters = orders.assign(stratum=stratum).dropna(subset="stratum")
+    _, at_random = relative_losses(sides(in_clusters), seed, n_boot)
+    out = pd.DataFrame(mean).set_index("model")["out"]
+    own = pd.DataFrame(mean[mean["model"] == "Reranker"])
+    floor = own.set_index(CONDITION)[["in", "out"]]
+    floor["random_order"] = at_random.set_index(CONDITION)["out"]
+    return floor.assign(bm25=out[BM25]).reset_index()
+
+
+def arms_table(mean: Effects, shifted: Effects) -> pd.DataFrame:
+    """Return the losses of the dense system, without an offset and with the fitted one.
+
+    Parameters
+    ----------
+    mean, shifted
+        The second tables of `relative_losses`, of the values as they are and of `with_offset`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of both with offset (none, fitted), where negatives are drawn from the collection.
+    """
+    unshifted, fitted = mean.assign(offset="none"), shifted.assign(offset="fitted")
+    both = pd.concat([unshifted, fitted])
+    is_drawing = both["negatives"] != "in-batch"
+    is_dense = both["model"] == DENSE
+    return both[is_dense & is_drawing].drop(columns="draws")
+
+
+def by_arm(arm: pd.DataFrame, value: str = "delta") -> pd.DataFrame:
+    """Return a column of `arms_table`, a row a condition; index negative_passages.
+
+    Columns are named like `random, offset none`.
+    """
+    made = arm["negatives"] + ", offset " + arm["offset"]
+    named = arm.assign(made=made)
+    wide = named.pivot(index="negative_passages", columns="made", values=value)
+    return wide.loc[arm["negative_passages"].unique()]
+
+
+def where_from(is_here: Any, table: pd.DataFrame, profile: str) -> str:
+    """Return whose result a table is: this run's, or the committed one of a profile."""
+    if is_here:
+        return "This run:"
+    return f"Committed result of the profile {profile}:" if len(table) else "No result."
 
 
 def gate_in_domain(values: pd.DataFrame) -> pd.DataFrame:
@@ -514,6 +697,65 @@ def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
         high=high,
         n_queries=min(exposed["n_queries"], unexposed["n_queries"]),
         n_trainings=min(exposed["n_trainings"], unexposed["n_trainings"]),
+    )
+
+
+def compared_with_control(effect: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of `share_of_loss` a system and source: by the control where there is one."""
+    return effect.drop_duplicates(["model", "negatives"], keep="last")
+
+
+def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
+    """Return `share_of_loss` for the page, with both intervals."""
+    page = with_interval(effect, "share_of_loss")
+    page = with_interval(page, "saved", "points", "saved_low", "saved_high")
+    names = {
+        "against": "compared with",
+        "saved": "reduction",
+        "share_of_loss": "share",
+        "n_queries": "queries",
+        "n_trainings": "training runs",
+    }
+    columns = ["model", "negatives", *names.values()]
+    return page.rename(columns=names)[columns]
+
+
+def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
+    """Return where the loss is reduced most, in how many cases it is, and what loss remains.
+
+    Parameters
+    ----------
+    effect
+        Of `share_of_loss`.
+    mean
+        The second table of `relative_losses`.
+    """
+    judged = compared_with_control(effect)
+    if judged.empty:
+        return ["This run trains nothing without exposed negatives."]
+    most = judged.loc[judged["saved"].idxmax()]
+    n_reduced = (judged["saved_low"] > 0).sum()
+    is_left = (mean["negative_passages"] == "unexposed") & (mean["high"] < 0)
+    return [
+        f"The largest reduction is that of {most['model']} with {most['negatives']} negatives.",
+        f"Excluding exposed negatives reduces the loss in {n_reduced} of {len(judged)} pairs of "
+        "system and source",
+        f"of negatives; without exposed negatives a loss remains in {is_left.sum()} (individual "
+        "95 % intervals).",
+    ]
+
+
+def reduction_sentence(effect: pd.DataFrame) -> str:
+    """Return the reduction of each system and source, "" where nothing is trained for it."""
+    judged = compared_with_control(effect)
+    rows = effect_page(judged).sort_values("model", kind="stable")
+    if rows.empty:
+        return ""
+    system = rows["model"] + ", " + rows["negatives"] + " negatives"
+    reductions = system + ": " + rows["reduction"]
+    return (
+        "Reduction of the loss without exposed negatives, compared with the control where there is "
+        f"one (individual 95 % intervals): {'; '.join(reductions)}."
     )
 
 

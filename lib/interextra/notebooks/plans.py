@@ -636,3 +636,32 @@ def design(rows: list[Row]) -> pd.DataFrame:
     if not rows:
         raise InputError("the parameters ask for no run: give a recipe, a training size, a seed")
     return pd.DataFrame(rows)
+
+
+def training_runs(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the training runs of a design as a page prints them.
+
+    Parameters
+    ----------
+    rows
+        Of a design: labels (regime or left_out among them), seed and run.
+    by
+        Labels that make a row.
+
+    Returns
+    -------
+    DataFrame
+        *by, training sets, seeds, training runs (how many models are trained, 0 for BM25).
+    """
+    lines = []
+    for labels, part in rows.groupby(list(by), sort=False):
+        names = part["regime"] if "regime" in part else part["left_out"]
+        sets = ", ".join(names.unique())
+        if "regime" not in part:
+            sets = f"without {sets}"
+        seeds = ", ".join(part["seed"].unique().astype(str))
+        models = [run.model for run in part["run"]]
+        trained = {model.key for model in models if model.recipe.training_steps(1)}
+        lines.append((*labels, sets, seeds, len(trained)))
+    columns = [*by, "training sets", "seeds", "training runs"]
+    return pd.DataFrame(lines, columns=columns)
