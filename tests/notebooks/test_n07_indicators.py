@@ -667,8 +667,6 @@ def test_splade_and_colbert_are_compared_on_each_topic_by_shared_words():
     assert theirs["difference"].tolist() == pytest.approx([0.008, 0.002, -0.036, -0.027, -0.037])
     sentence = notebook.splade_sentence(gaps)
     assert "ours 1 of 1, 0 of 1; published 2 of 2, 0 of 3." in sentence
-    page = notebook.splade_page(gaps)
-    assert page["SPLADE minus ColBERT"].tolist()[2:4] == ["+0.8 points", "+0.2 points"]
 
 
 def test_without_topics_only_the_published_topics_are_compared():
@@ -676,3 +674,92 @@ def test_without_topics_only_the_published_topics_are_compared():
     jaccard = pd.DataFrame(columns=["shift", "stratum", "jaccard"])
     gaps = notebook.splade_less_colbert(losses, jaccard, releases.published_points())
     assert gaps["source"].unique().tolist() == ["published"]
+
+
+def leads_of(**lows):
+    """Leads by RR@10 with these lower ends, in the shift s; ASL@100 says nothing here."""
+    rows = [("s", "RR@10", model, low + 0.1, low) for model, low in lows.items()]
+    rows += [("s", "ASL@100", model, -1.0, -2.0) for model in lows]
+    return pd.DataFrame(rows, columns=["shift", "measure", "model", "lead", "lead_low"])
+
+
+def test_systems_that_do_not_beat_bm25_are_excluded_and_named():
+    leads = leads_of(SPLADE=0.1, ColBERT=-0.1, BM25=0.2)
+    beating = notebook.beating_bm25(leads, "RR@10")
+    table = pd.DataFrame(
+        {"shift": ["s", "s", "s", "t"], "model": ["SPLADE", "ColBERT", "BM25", "SPLADE"]}
+    )
+    assert notebook.included(table, beating).index.tolist() == [0]
+    sentence = notebook.gate_sentence(leads, "RR@10")
+    assert sentence.startswith("1 of 2 pairs") and sentence.endswith("Excluded: ColBERT (s).")
+    none = notebook.beating_bm25(leads_of(SPLADE=-0.1, BM25=0.2), "RR@10")
+    assert notebook.included(table, none)["model"].tolist() == ["SPLADE", "ColBERT", "SPLADE"]
+    assert "all trained systems" in notebook.gate_sentence(leads_of(SPLADE=-0.1), "RR@10")
+
+
+def test_gate_has_the_other_clusters_and_stands_once_more_under_pooled():
+    test_sets = {"held-out": ["a", "b"], "dev": ["a", "b"]}
+    rows = [
+        {"shift": "s", "model": "m", "measure": "RR@10", "left_out": left_out, "stratum": stratum}
+        | {"query_id": f"{name} {stratum}", "test_set": name, "value": 0.5, "seed": 1}
+        for name, strata in test_sets.items()
+        for stratum in strata
+        for left_out in ("a", "b")
+    ]
+    part = pd.DataFrame(rows).sample(frac=1, random_state=1)
+    values, gate = notebook.sides_and_gate([part], ["dev"])
+    assert values.groupby("side").size().to_dict() == {"in": 2, "out": 2}
+    assert set(values["test_set"]) == {"held-out"} and set(gate["test_set"]) == {"dev"}
+    assert (gate["left_out"] != gate["stratum"]).all() and len(gate) == 2
+    both = notebook.with_pooled(gate, ["s"])
+    assert both["shift"].value_counts().to_dict() == {"s": 2, POOLED: 2}
+    assert len(notebook.with_pooled(gate, ["other"])) == 2
+
+
+def test_curves_that_rise_at_every_step_are_counted_by_variant():
+    curves = pd.DataFrame(
+        {
+            "binning": "width",
+            "averaging": ["ratio of means"] * 6 + ["mean of ratios"] * 3,
+            "shift": "s",
+            "model": ["a"] * 3 + ["b"] * 3 + ["a"] * 3,
+            "measure": "RR@10",
+            "bin": [3, 1, 2, 1, 2, 3, 1, 2, 3],
+            "delta": [0.3, 0.1, 0.2, 0.1, 0.3, 0.2, 0.1, np.nan, 0.2],
+            "n_dropped": [0] * 6 + [1, 2, 3],
+        }
+    )
+    page = notebook.rising(curves).set_index("average")
+    assert page.loc["ratio of means", ["curves that always rise", "curves"]].tolist() == [1, 2]
+    assert page.loc["mean of ratios"].tolist() == ["width", 1, 1, 6]
+    assert notebook.share_rising(curves) == pytest.approx(2 / 3)
+
+
+def test_queries_of_the_first_shift_have_r_standardised_by_cluster_and_their_loss():
+    values, near = world()
+    _, wide, _, _ = prepared(values, near)
+    known = near.rename(columns={"R": "dense: R"})[["shift", "model", "query_id", "dense: R"]]
+    queries = notebook.of_first_shift(wide, known)
+    assert set(queries["shift"]) == {"s"} and set(queries["model"]) == {DENSE}
+    assert set(queries["measure"]) == {"RR@10"} and queries["query_id"].is_unique
+    assert queries["lost"].to_numpy() == pytest.approx(queries["in"] - queries["out"])
+    by_cluster = queries.groupby("stratum")["z"]
+    assert by_cluster.mean().to_numpy() == pytest.approx(0, abs=1e-9)
+    assert queries.groupby("stratum")["dense: R"].mean().std() > 0
+
+
+def test_the_place_of_r_among_the_predictors_is_that_of_its_mean():
+    ranked = pd.DataFrame(
+        {"target": "loss", "name": ["run: nqc", "dense: R"], "within": [0.2, 0.1]}
+    ).assign(low=0.05, high=0.3)
+    by_system = pd.DataFrame(
+        {"target": "loss", "model": ["a", "a", "b", "b"], "better_than": [1, 0, 0, 0]}
+    )
+    sentence = notebook.place_of_r(ranked, by_system, "loss")
+    assert (
+        "of 2 predictors, NQC of the run has the highest mean τ, +0.20 [+0.05, +0.30]" in sentence
+    )
+    assert "R of the dense model ranks 2 (+0.10" in sentence and sentence.endswith("others: a")
+    page = notebook.in_words(ranked.assign(target=["loss", "out ASL@100"]), "RR@10")
+    assert page["predictor"].tolist() == ["NQC of the run"]
+    assert page["target"].tolist() == ["target: loss of RR@10"]

@@ -20,6 +20,7 @@ from interextra.measures.indicators import (
     z_scores,
 )
 from interextra.models.architectures import architectures
+from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.notebooks import n04_shifts as shifts
 from interextra.notebooks import plans
@@ -31,6 +32,8 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
+from interextra.splits.resttest import sides
+from interextra.splits.shift import in_domain
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import kendall_within
 from interextra.stats.effects import DRAWN, Effects, effects
@@ -38,8 +41,6 @@ from interextra.stats.formatting import with_interval
 from interextra.store.errors import InputError
 
 POOLED = "pooled"
-# those of Figure 5
-FIRST_STAGE = [module.LABEL for module in architectures().values() if module.ENCODES_QUERIES]
 GAPS = [  # definitions of far that are compared
     ("dense: R", "own: R"),
     ("dense: max", "own: max"),
@@ -50,6 +51,31 @@ GAPS = [  # definitions of far that are compared
 ]
 SYSTEM = ["shift", "model", "measure"]
 SPLADE, COLBERT = (architectures()[name].LABEL for name in ("splade", "colbert"))
+SHARED_WORDS = "shared words (weighted Jaccard similarity)   more →"
+DISTANCE = "interval of R, from least to most similar"
+# predictors, as `predictors.SPACES` names them → in words
+IN_WORDS = {
+    "dense: R": "R, dense",
+    "dense: max": "nearest query, dense",
+    "dense: density": "nearest queries, dense",
+    "own: R": "R, own",
+    "own: max": "nearest query, own",
+    "own: density": "nearest queries, own",
+    "words: query_jaccard": "Jaccard, all queries",
+    "words: nearest_jaccard": "Jaccard, nearest query",
+    "collection: avg_idf": "mean IDF",
+    "collection: max_idf": "highest IDF",
+    "collection: sum_scq": "summed SCQ",
+    "collection: length": "query length",
+    "run: top_score": "top score of the run",
+    "run: nqc": "NQC of the run",
+    "run: wig": "WIG of the run",
+    "run: smv": "SMV of the run",
+}
+MEANINGS = (  # of the predictors, for captions
+    " Predictors: similarity in the dense model's space (dense) or the system's own (own), words "
+    "of the queries, statistics of the collection's terms, scores of the run."
+)
 NEGATIVES = {"negatives": "bm25+in-batch", "n_negatives": 1, "negative_depth": 20}
 
 
@@ -441,13 +467,6 @@ def splade_less_colbert(
     return both.sort_values(["source", "jaccard"], ascending=[True, False], ignore_index=True)
 
 
-def splade_page(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Return `splade_less_colbert` for the page; what is published has no interval."""
-    page = with_interval(gaps, "difference", "points")
-    page["difference"] = page["difference"].str.removesuffix(" [undefined]")
-    return page.rename(columns={"jaccard": "J", "difference": f"{SPLADE} minus {COLBERT}"})
-
-
 def splade_sentence(gaps: pd.DataFrame) -> str:
     """Return on how many topics SPLADE loses less than ColBERT: those with more words, and others.
 
@@ -462,3 +481,339 @@ def splade_sentence(gaps: pd.DataFrame) -> str:
         parts.append(f"{source} {upper.sum()} of {len(upper)}, {lower.sum()} of {len(lower)}")
     which = "the half of the topics with more shared words, and the others"
     return f"{SPLADE} loses less than {COLBERT} on ({which}):\n{'; '.join(parts)}."
+
+
+def training_runs(design: pd.DataFrame) -> pd.DataFrame:
+    """Return what is trained: shift, clusters left out, training queries, systems, seeds.
+
+    A row a shift, each of whose systems is trained without each cluster in turn; BM25 is tuned on
+    the same queries. `design` is the frame of the plan.
+    """
+    rows = []
+    for shift, runs in design.groupby("shift", sort=False):
+        n_train = runs["run"].iloc[0].model.train.size()
+        row = {"shift": shift, "clusters left out": _listed(runs["left_out"])}
+        row |= {"training queries": n_train, "systems": "; ".join(runs["model"].unique())}
+        rows.append(row | {"seeds": _listed(runs["seed"])})
+    return pd.DataFrame(rows)
+
+
+def _listed(values: pd.Series) -> str:
+    """Return the different values with commas between them."""
+    return ", ".join(map(str, values.unique()))
+
+
+def control_of(plan: plans.Plan) -> str:
+    """Return the name of the shift by random clusters; "" where the plan has none."""
+    return plan.control["shift"].iloc[0] if len(plan.control) else ""
+
+
+def sides_and_gate(
+    parts: Sequence[pd.DataFrame], gate_splits: Sequence[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the values of the left-out clusters by side, and those that open the gate.
+
+    The gate is on queries of `gate_splits` whose cluster the model was trained on.
+
+    Parameters
+    ----------
+    parts
+        Of `nb.measure` with strata, one per shift.
+    gate_splits
+        Names of test sets.
+    """
+    sorted_parts = [part.sort_values("stratum", kind="stable") for part in parts]
+    values = pd.concat(sorted_parts, ignore_index=True)
+    is_gate = values["test_set"].isin(gate_splits)
+    return sides(values[~is_gate]), in_domain(values[is_gate])
+
+
+def with_pooled(gate: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
+    """Return the gate's values, those of the shifts `together` once more under POOLED."""
+    pooled = gate[gate["shift"].isin(together)].assign(shift=POOLED)
+    return pd.concat([gate, pooled], ignore_index=True)
+
+
+def with_trainings(table: pd.DataFrame, means: Effects) -> pd.DataFrame:
+    """Return a table by model with `n_trainings`, the number of training runs of each system.
+
+    `means`: effects by shift and model; the fewest of a system count.
+    """
+    n_trainings = means.groupby("model", sort=False)["n_trainings"].min()
+    return table.assign(n_trainings=table["model"].map(n_trainings))
+
+
+def beating_bm25(leads: pd.DataFrame, measure: str) -> pd.MultiIndex:
+    """Return the (shift, model) whose lead over BM25 in domain has an interval above 0.
+
+    `leads`: of `ix.leads` by shift and measure.
+    """
+    is_ahead = _of_trained(leads, measure)["lead_low"] > 0
+    return pd.MultiIndex.from_frame(_of_trained(leads, measure)[is_ahead][["shift", "model"]])
+
+
+def _of_trained(leads: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return the leads of trained systems by one measure."""
+    is_bm25 = leads["model"].str.startswith(BM25)
+    return leads[(leads["measure"] == measure) & ~is_bm25]
+
+
+def included(table: pd.DataFrame, beating: pd.MultiIndex) -> pd.DataFrame:
+    """Return the rows of systems that beat BM25 in domain; of all trained ones where none does.
+
+    `table`: by shift and model; `beating`: of `beating_bm25`.
+    """
+    if not len(beating):
+        return table[~table["model"].str.startswith(BM25)]
+    pairs = pd.MultiIndex.from_frame(table[["shift", "model"]])
+    return table[pairs.isin(beating)]
+
+
+def gate_sentence(leads: pd.DataFrame, measure: str) -> str:
+    """Return which shifts and trained systems beat BM25 in domain, in words."""
+    asked = _of_trained(leads, measure)
+    n_beating = (asked["lead_low"] > 0).sum()
+    count = f"{n_beating} of {len(asked)} pairs of a shift and a trained system beat BM25 in domain"
+    if not n_beating:
+        return f"{count}, so the figures show all trained systems."
+    behind = asked[asked["lead_low"] <= 0]
+    if behind.empty:
+        return f"{count}."
+    names = ", ".join(f"{row.model} ({row.shift})" for row in behind.itertuples())
+    return f"{count}. Excluded: {names}."
+
+
+def losses_page(means: Effects) -> pd.DataFrame:
+    """Return Δ and its interval for the page, a row a shift and a column a system."""
+    page = with_interval(means)
+    wide = page.pivot(index="shift", columns="model", values="delta")
+    ordered = wide.reindex(index=means["shift"].unique(), columns=means["model"].unique())
+    return ordered.rename_axis(columns=None).reset_index()
+
+
+def jaccard_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `indicators.jaccard_table` for the page."""
+    names = {
+        "shift": "shift",
+        "stratum": "cluster",
+        "jaccard": "J, all queries",
+        "jaccard_eval_only": "J, test and training queries",
+        "n_queries": "test queries",
+        "n_train": "training queries",
+    }
+    return table[list(names)].rename(columns=names)
+
+
+def jaccard_sentences(table: pd.DataFrame) -> list[str]:
+    """Return how alike the two variants of the Jaccard similarity order the clusters of a shift.
+
+    Shifts whose clusters all have the same similarity are left out, as those with two clusters.
+    """
+    sentences = []
+    for shift, part in table.groupby("shift", sort=False):
+        if part["jaccard"].nunique() > 1:
+            tau = stats.kendalltau(part["jaccard"], part["jaccard_eval_only"]).statistic
+            sentences.append(f"{shift}: Kendall's τ {tau:.2f} over {len(part)} clusters")
+    return sentences
+
+
+def r_by_cluster(dense: pd.DataFrame, n_trainings: int) -> pd.DataFrame:
+    """Return the distribution of the dense model's R in each cluster, as `describe` has it.
+
+    `dense`: shift, stratum, R, a row a query; `n_trainings`: training runs of its models.
+    """
+    by_cluster = dense.groupby(["shift", "stratum"], sort=False)["R"]
+    summary = by_cluster.describe(percentiles=[0.05, 0.5, 0.95]).reset_index()
+    return summary.assign(n_trainings=n_trainings)
+
+
+def beside_published(points: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Return our clusters and the published ones in one frame, for the figure.
+
+    Parameters
+    ----------
+    points
+        shift, model, stratum, delta, jaccard.
+    printed
+        Of `papers.releases.published_points`.
+
+    Returns
+    -------
+    The columns of both, source (ours, published), and the Jaccard similarity under SHARED_WORDS.
+    """
+    ours = points.rename(columns={"stratum": "cluster"}).assign(source="ours")
+    both = pd.concat([ours, printed.assign(source="published")], ignore_index=True)
+    return both.rename(columns={"jaccard": SHARED_WORDS})
+
+
+def links(points: pd.DataFrame) -> pd.DataFrame:
+    """Return `link` by both variants of the Jaccard similarity."""
+    variants = [link(points, by) for by in ("jaccard", "jaccard_eval_only")]
+    return pd.concat(variants, ignore_index=True)
+
+
+def links_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return Pearson's correlations of `links` with the paper's variant, for the page."""
+    is_shown = (table["indicator"] == "jaccard") & (table["method"] == "Pearson")
+    page = with_interval(table[is_shown], "estimate", unit="")
+    page = page[["model", "kind", "n", "estimate", "needed", "p_holm"]]
+    names = {"n": "clusters", "estimate": "Pearson's r [95 % CI]", "needed": "needed |r|"}
+    return page.rename(columns=names)
+
+
+def drawn_curves(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return of `delta_by_r` what the figure shows: quantile intervals, ratios of means."""
+    is_drawn = (curves["averaging"] == "ratio of means") & (curves["binning"] == "quantile")
+    return curves[is_drawn].rename(columns={"bin": DISTANCE})
+
+
+def rising(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return how many curves of `delta_by_r` rise from each interval to the next, by variant.
+
+    Returns
+    -------
+    intervals, average, curves that always rise, curves, and the queries that were left out over all
+    curves, because their Avg In is 0
+    """
+    always = _always_rises(curves).groupby(level=["binning", "averaging"])
+    counts = always.agg(["sum", "size"])
+    counts = counts.set_axis(["curves that always rise", "curves"], axis=1)
+    dropped = curves.groupby(["binning", "averaging"])["n_dropped"].sum()
+    page = counts.join(dropped.rename("left out, Avg In = 0 (over all curves)"))
+    names = {"binning": "intervals", "averaging": "average"}
+    return page.reset_index().rename(columns=names)
+
+
+def share_rising(curves: pd.DataFrame) -> float:
+    """Return the share of all curves of `delta_by_r`, of every variant, that always rise."""
+    return float(_always_rises(curves).mean())
+
+
+def _always_rises(curves: pd.DataFrame) -> pd.Series:
+    """Return whether each curve rises from each interval to the next that has a loss."""
+    variants = curves.sort_values("bin").groupby(["binning", "averaging", *SYSTEM])
+    return variants["delta"].apply(lambda delta: bool((delta.diff().dropna() > 0).all()))
+
+
+def trend_page(trends: pd.DataFrame) -> pd.DataFrame:
+    """Return `trend` of the pooled shifts, for the page."""
+    pooled = trends[trends["shift"] == POOLED]
+    page = with_interval(pooled, "kendall", unit="")
+    names = {
+        "model": "model",
+        "loss": "change",
+        "kendall": "τ [95 % CI]",
+        "n_queries": "queries",
+        "n_trainings": "training runs",
+    }
+    return page[list(names)].rename(columns=names)
+
+
+def changes_by_bin(wide: pd.DataFrame, far: pd.DataFrame, n_bins: int) -> pd.DataFrame:
+    """Return Δ of each query of the pooled shifts that has one, with its interval of R.
+
+    Parameters
+    ----------
+    wide
+        Of `pairs`.
+    far
+        Of `distances`.
+    n_bins
+        Number of intervals, with equally many queries each.
+
+    Returns
+    -------
+    The columns of both, bin, delta
+    """
+    numbered = in_bins(far[far["shift"] == POOLED], n_bins, "quantile")
+    single = wide.merge(numbered)
+    changes = change_per_query(single["in"], single["out"])
+    return single.assign(delta=changes).dropna(subset="delta")
+
+
+def of_first_shift(wide: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+    """Return the queries of the first shift under the dense model, by the first measure.
+
+    Parameters
+    ----------
+    wide
+        Of `pairs`.
+    known
+        Of `predictors.predictor_table`.
+
+    Returns
+    -------
+    The columns of both, lost (Avg In minus Out; above 0 is a loss), z (R standardised in each
+    cluster, whose model has a scale of its own)
+    """
+    measure, shift = wide["measure"].iloc[0], wide["shift"].iloc[0]
+    is_asked = (wide["model"] == DENSE) & (wide["measure"] == measure) & (wide["shift"] == shift)
+    queries = wide[is_asked].merge(known)
+    lost = worse(measure) * (queries["in"] - queries["out"])
+    z = z_scores(queries["dense: R"], [queries["stratum"]])
+    return queries.assign(lost=lost, z=z)
+
+
+def definition_gaps(predicted: Effects, near: pd.DataFrame) -> pd.DataFrame:
+    """Return the τ with the loss of one definition of distance minus that of another.
+
+    On the same queries and draws, for systems that encode queries.
+
+    Parameters
+    ----------
+    predicted
+        Of `predictors.predict`.
+    near
+        Of `predictors.spaces`.
+
+    Returns
+    -------
+    shift, model, target, first, second, difference, low, high
+    """
+    has_space = predicted["model"].isin(near["model"])
+    of_loss = predicted[(predicted["target"] == "loss") & has_space]
+    return of_loss.contrast("name", GAPS)
+
+
+def in_words(ranked: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return rankings of predictors for the page: of `measure` and its loss, names in words.
+
+    Parameters
+    ----------
+    ranked
+        Of `predictors.ranking`.
+    measure
+        Whose Out is a target.
+
+    Returns
+    -------
+    The columns of `ranked`, of which `name` is called predictor
+    """
+    targets = {f"out {measure}": f"target: {measure} (Out)", "loss": f"target: loss of {measure}"}
+    page = ranked[ranked["target"].isin(targets)].rename(columns={"name": "predictor"})
+    target = page["target"].map(targets)
+    return page.assign(target=target, predictor=page["predictor"].replace(IN_WORDS))
+
+
+def place_of_r(ranked: pd.DataFrame, by_system: pd.DataFrame, target: str) -> str:
+    """Return where R ranks among the predictors of a target, and whether one exceeds all others.
+
+    Parameters
+    ----------
+    ranked, by_system
+        Of `predictors.ranking`, by target, and by target and model.
+    target
+        Of both.
+    """
+    page = with_interval(ranked[ranked["target"] == target], "within", unit="")
+    page = page.reset_index(drop=True)
+    best = page["name"].replace(IN_WORDS)[0]
+    place = page.index[page["name"] == "dense: R"][0]
+    systems = by_system[by_system["target"] == target].groupby("model")["better_than"]
+    exceeds_all = systems.max() == systems.size() - 1
+    names = ", ".join(exceeds_all.index[exceeds_all]) or "none"
+    return (
+        f"of {len(page)} predictors, {best} has the highest mean τ, {page['within'][0]}; "
+        f"R of the dense model ranks {place + 1} ({page['within'][place]}). "
+        f"Systems for which one predictor exceeds all others: {names}"
+    )
