@@ -56,8 +56,10 @@ def design_page(design: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in design.itertuples():
         queries = " and ".join(part.split for part in row.run.queries)
-        rows.append((row.model, row.run.model.seed, queries, row.run.depth))
-    return pd.DataFrame(rows, columns=["system", "seed", "test queries", "passages per query"])
+        model = row.run.model
+        rows.append((row.model, model.train.size(), model.seed, queries, row.run.depth))
+    columns = ["system", "n_train", "seed", "test queries", "passages per query"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def counts(data: Any) -> pd.DataFrame:
