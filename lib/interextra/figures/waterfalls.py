@@ -66,8 +66,11 @@ def _draw(axis: Axes, part: DataFrame, row: Names, effect: str) -> None:
     of_parts = np.where(effects < 0, LOSS, PART)
     colours = [WHOLE, *of_parts[1:]]
     axis.barh(y, effects, 0.6, left=starts, color=colours)
-    axis.hlines(y, starts + part["low"], starts + part["high"], color=INK, lw=1.5)
-    axis.vlines(starts[2:], y[2:] - 1, y[2:], color=INK, lw=0.6, ls=":")
+    low = starts + part["low"]
+    high = starts + part["high"]
+    axis.hlines(y, low, high, color=INK, lw=1.5)
+    after_the_first = y[2:]
+    axis.vlines(starts[2:], after_the_first - 1, after_the_first, color=INK, lw=0.6, ls=":")
     axis.axvline(0, color="black", lw=0.8)
     name_rows(axis, list(names_of(part, row)))
 
@@ -78,4 +81,6 @@ def _sum(part: DataFrame, row: Names, effect: str) -> str:
     for name, value in zip(names_of(part, row), part[effect], strict=True):
         texts.append(f"{in_words(name)} {value:.3g}")
     whole, *parts = texts
-    return f"{whole[0].upper()}{whole[1:]}: {'; '.join(parts)}."
+    capital = whole[0].upper()
+    listed = "; ".join(parts)
+    return f"{capital}{whole[1:]}: {listed}."

@@ -236,31 +236,48 @@ def answer_sentences(
         Of the collection, in words.
     """
     of_first = tested[tested["measure"] == FIRST].set_index("test_set")
-    sets = {name: f"{n:,} {name} queries" for name, n in of_first["n_queries"].items()}
-    found: dict[str, list[str]] = {}
-    margins = []
-    for gap in difference[difference["measure"] == FIRST].itertuples():
-        test_set = sets[gap.test_set]
-        found.setdefault(_direction(gap.low, gap.high), []).append(f"the {test_set}")
-        margins.append(f"{gap.difference:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}] on {test_set}")
-    dense, lexical = difference[["first", "second"]].iloc[0]
-    parts = [
-        f"{direction} effective than {lexical} on {' and '.join(names)}"
-        for direction, names in found.items()
-    ]
-    reached = []
-    for name, value in means.items():
-        label = "random baseline" if name == FLOOR else name
-        reached.append(f"{label} {value:.3f}")
+    set_of = {name: f"{n:,} {name} queries" for name, n in of_first["n_queries"].items()}
+    gaps = difference[difference["measure"] == FIRST]
+    dense, lexical = gaps[["first", "second"]].iloc[0]
+    directions = _directions(gaps, set_of, lexical)
+    margins = [_margin(gap, set_of) for gap in gaps.to_dict("records")]
     counts_of = of_first.loc[split]
     wins, losses = counts_of["better"], counts_of["worse"]
     ties = counts_of["n_queries"] - wins - losses
     return [
-        f"{dense} {'; it '.join(parts)}. {dense} minus {lexical} in {FIRST}: {', '.join(margins)} "
+        f"{dense} {directions}. {dense} minus {lexical} in {FIRST}: {', '.join(margins)} "
         "(paired percentile bootstrap, 95 % confidence intervals).",
-        f"Mean {FIRST} on the {sets[split]}: {', '.join(reached)}; {size}.",
+        f"Mean {FIRST} on the {set_of[split]}: {_levels(means)}; {size}.",
         f"{dense} wins {wins} of these queries, loses {losses} and ties {ties}.",
     ]
+
+
+def _directions(gaps: pd.DataFrame, set_of: Mapping[str, str], lexical: str) -> str:
+    """Return on which sets a system is more or less effective than the lexical one, in words."""
+    sets_of_direction: dict[str, list[str]] = {}
+    for gap in gaps.itertuples():
+        direction = _direction(gap.low, gap.high)
+        sets_of_direction.setdefault(direction, []).append(f"the {set_of[gap.test_set]}")
+    parts = []
+    for direction, sets in sets_of_direction.items():
+        parts.append(f"{direction} effective than {lexical} on {' and '.join(sets)}")
+    return "; it ".join(parts)
+
+
+def _margin(gap: Mapping[str, Any], set_of: Mapping[str, str]) -> str:
+    """Return a difference with its interval, and where it was measured."""
+    interval = f"[{gap['low']:+.3f}, {gap['high']:+.3f}]"
+    test_set = set_of[gap["test_set"]]
+    return f"{gap['difference']:+.3f} {interval} on {test_set}"
+
+
+def _levels(means: pd.Series) -> str:
+    """Return the mean of each system in words."""
+    levels = []
+    for name, value in means.items():
+        label = "random baseline" if name == FLOOR else name
+        levels.append(f"{label} {value:.3f}")
+    return ", ".join(levels)
 
 
 def _direction(low: float, high: float) -> str:
