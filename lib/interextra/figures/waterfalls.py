@@ -28,7 +28,7 @@ def waterfall(frame: DataFrame, row: Names, effect: str, label: str, panel: Name
     panel : a whole each.
     """
     panels = panels_of(frame, panel)
-    heights = [0.35 + len(part) * _distance(part, row) for part in panels.values()]
+    heights = [_height(part, row) for part in panels.values()]
     figure, drawn = figure_of(panels, heights, sharex=True)
     for axis, part in drawn:
         _draw(axis, part, row, effect)
@@ -39,10 +39,11 @@ def waterfall(frame: DataFrame, row: Names, effect: str, label: str, panel: Name
     return figure
 
 
-def _distance(part: DataFrame, row: Names) -> float:
-    """Return the inches between the rows of a panel."""
+def _height(part: DataFrame, row: Names) -> float:
+    """Return the inches of a panel."""
     rows = names_of(part, row).unique()
-    return max(0.3, distance_of(rows))
+    of_row = max(0.3, distance_of(rows))
+    return 0.35 + len(rows) * of_row
 
 
 def starts_of(effects: pd.Series) -> np.ndarray:
@@ -55,7 +56,9 @@ def starts_of(effects: pd.Series) -> np.ndarray:
     """
     parts = effects.to_numpy(float)[1:]
     ends = np.cumsum(parts)
-    return np.concatenate([[0.0, 0.0], ends[:-1]])[: len(effects)]
+    starts = np.zeros(len(effects))
+    starts[2:] = ends[:-1]
+    return starts
 
 
 def _draw(axis: Axes, part: DataFrame, row: Names, effect: str) -> None:
@@ -69,8 +72,9 @@ def _draw(axis: Axes, part: DataFrame, row: Names, effect: str) -> None:
     low = starts + part["low"]
     high = starts + part["high"]
     axis.hlines(y, low, high, color=INK, lw=1.5)
-    after_the_first = y[2:]
-    axis.vlines(starts[2:], after_the_first - 1, after_the_first, color=INK, lw=0.6, ls=":")
+    for below in range(2, len(part)):
+        start = starts[below]
+        axis.plot([start, start], [below - 1, below], color=INK, lw=0.6, ls=":")
     axis.axvline(0, color="black", lw=0.8)
     name_rows(axis, list(names_of(part, row)))
 
@@ -78,8 +82,9 @@ def _draw(axis: Axes, part: DataFrame, row: Names, effect: str) -> None:
 def _sum(part: DataFrame, row: Names, effect: str) -> str:
     """Return a whole and its parts as a sentence."""
     texts = []
-    for name, value in zip(names_of(part, row), part[effect], strict=True):
-        texts.append(f"{in_words(name)} {value:.3g}")
+    names = names_of(part, row).map(in_words)
+    for name, value in zip(names, part[effect], strict=True):
+        texts.append(f"{name} {value:.3g}")
     whole, *parts = texts
     capital = whole[0].upper()
     listed = "; ".join(parts)

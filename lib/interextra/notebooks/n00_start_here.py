@@ -57,7 +57,8 @@ def design_page(design: pd.DataFrame) -> pd.DataFrame:
     for row in design.itertuples():
         queries = " and ".join(part.split for part in row.run.queries)
         model = row.run.model
-        rows.append((row.model, model.train.size(), model.seed, queries, row.run.depth))
+        n_train = model.train.size()
+        rows.append((row.model, n_train, model.seed, queries, row.run.depth))
     columns = ["system", "n_train", "seed", "test queries", "passages per query"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -73,7 +74,8 @@ def counts(data: Any) -> pd.DataFrame:
     judged = pd.concat(parts)
     of_split = judged.groupby("split", sort=False)
     table = of_split.agg(queries=("query_id", "nunique"), judgements=("doc_id", "size"))
-    relevant = judged[judged["relevance"] > 0].groupby("split").size()
+    is_relevant = judged["relevance"] > 0
+    relevant = judged[is_relevant].groupby("split").size()
     return table.assign(relevant_per_query=relevant / table["queries"]).reset_index()
 
 
@@ -147,8 +149,8 @@ def write_collection(
         lines.to_json(folder / f"{name}.jsonl", orient="records", lines=True)
     for split, answer in answer_of.items():
         columns = {"query-id": answer.keys(), "corpus-id": answer.values(), "score": 1}
-        lines = pd.DataFrame(columns)
-        lines.to_csv(folder / "qrels" / f"{split}.tsv", sep="\t", index=False)
+        path = folder / "qrels" / f"{split}.tsv"
+        pd.DataFrame(columns).to_csv(path, sep="\t", index=False)
 
 
 def rankings(plan: Plan, store: Store, split: str) -> pd.DataFrame:
@@ -177,7 +179,8 @@ def first_passages(
     query = data.queries(split).iloc[-1]
     is_query = ranked["query_id"] == query["query_id"]
     top = ranked[is_query & (ranked["rank"] <= number)]
-    begins = [f"{text[:70]}…" for text in texts_of(data, top["doc_id"])]
+    texts = texts_of(data, top["doc_id"])
+    begins = [f"{text[:70]}…" for text in texts]
     page = top.assign(passage=begins, grade=top["relevance"].astype("Int64"))
     return query["text"], page[["model", "rank", "grade", "passage"]]
 
@@ -236,16 +239,19 @@ def answer_sentences(
         Of the collection, in words.
     """
     of_first = tested[tested["measure"] == FIRST].set_index("test_set")
-    set_of = {name: f"{n:,} {name} queries" for name, n in of_first["n_queries"].items()}
+    set_of = {}
+    for name, n_queries in of_first["n_queries"].items():
+        set_of[name] = f"{n_queries:,} {name} queries"
     gaps = difference[difference["measure"] == FIRST]
     dense, lexical = gaps[["first", "second"]].iloc[0]
     directions = _directions(gaps, set_of, lexical)
-    margins = [_margin(gap, set_of) for gap in gaps.to_dict("records")]
+    margins = ", ".join(_margin(gap, set_of) for gap in gaps.itertuples())
     counts_of = of_first.loc[split]
     wins, losses = counts_of["better"], counts_of["worse"]
     ties = counts_of["n_queries"] - wins - losses
     return [
-        f"{dense} {directions}. {dense} minus {lexical} in {FIRST}: {', '.join(margins)} "
+        f"{dense} {directions}. "
+        f"{dense} minus {lexical} in {FIRST}: {margins} "
         "(paired percentile bootstrap, 95 % confidence intervals).",
         f"Mean {FIRST} on the {set_of[split]}: {_levels(means)}; {size}.",
         f"{dense} wins {wins} of these queries, loses {losses} and ties {ties}.",
@@ -257,18 +263,20 @@ def _directions(gaps: pd.DataFrame, set_of: Mapping[str, str], lexical: str) -> 
     sets_of_direction: dict[str, list[str]] = {}
     for gap in gaps.itertuples():
         direction = _direction(gap.low, gap.high)
-        sets_of_direction.setdefault(direction, []).append(f"the {set_of[gap.test_set]}")
+        sets = sets_of_direction.setdefault(direction, [])
+        sets.append(f"the {set_of[gap.test_set]}")
     parts = []
     for direction, sets in sets_of_direction.items():
-        parts.append(f"{direction} effective than {lexical} on {' and '.join(sets)}")
+        listed = " and ".join(sets)
+        parts.append(f"{direction} effective than {lexical} on {listed}")
     return "; it ".join(parts)
 
 
-def _margin(gap: Mapping[str, Any], set_of: Mapping[str, str]) -> str:
+def _margin(gap: Any, set_of: Mapping[str, str]) -> str:
     """Return a difference with its interval, and where it was measured."""
-    interval = f"[{gap['low']:+.3f}, {gap['high']:+.3f}]"
-    test_set = set_of[gap["test_set"]]
-    return f"{gap['difference']:+.3f} {interval} on {test_set}"
+    interval = f"[{gap.low:+.3f}, {gap.high:+.3f}]"
+    test_set = set_of[gap.test_set]
+    return f"{gap.difference:+.3f} {interval} on {test_set}"
 
 
 def _levels(means: pd.Series) -> str:
