@@ -54,6 +54,17 @@ EFFECTS = pd.DataFrame(
         "published": [0.01, np.nan, -0.14, -0.11],
     }
 )
+GAIN = pd.DataFrame(
+    [
+        ("by kind of query", "whole gain", 0.5, 0.4, 0.6),
+        ("by kind of query", "kept on a left-out kind", 0.3, 0.2, 0.4),
+        ("by kind of query", "lost to exposed negatives", -0.1, -0.2, 0.0),
+        ("by kind of query", "interpolation: needs the kind", 0.3, 0.2, 0.4),
+        ("by distance", "whole gain", 0.5, 0.4, 0.6),
+        ("by distance", "kept with far training queries", 0.5, 0.4, 0.6),
+    ],
+    columns=["cut", "part", "difference", "low", "high"],
+)
 MATRIX = pd.DataFrame(
     [
         (m, w, t, (0.4 if w == t else 0.8) / n)
@@ -107,6 +118,7 @@ KINDS = {
         levels={"BM25": 0.4, "model as given": 0.25},
         log=True,
     ),
+    "waterfall": lambda: figures.waterfall(GAIN, "part", "difference", "RR@10", panel="cut"),
     "histogram": lambda: figures.histogram(LONG, "s", "set", "similarity"),
     "scatter": lambda: figures.scatter(
         POINTS, "j", "loss", "model", "shift", "RelLoss", "of", percent=True
@@ -496,6 +508,18 @@ def test_bars_are_as_long_as_their_values():
         (60, 40),
         (70, 30),
     ]
+
+
+def test_a_part_of_a_waterfall_begins_where_the_part_above_it_ends():
+    figure = KINDS["waterfall"]()
+    by_kind, by_distance = figure.axes
+    places = [(bar.get_x(), bar.get_width()) for bar in by_kind.patches]
+    assert np.allclose(places, [(0, 0.5), (0, 0.3), (0.3, -0.1), (0.2, 0.3)])
+    assert [to_hex(bar.get_facecolor()) for bar in by_kind.patches][2] == "#d55e00"
+    intervals = by_kind.collections[0].get_segments()
+    assert np.allclose(intervals[3][:, 0], [0.4, 0.6])
+    assert len(by_distance.patches) == 2
+    assert figure.caption.startswith("Whole gain 0.5: kept on a left-out kind 0.3; lost to")
 
 
 def test_curves_pass_through_their_values():

@@ -246,3 +246,73 @@ def test_the_page_of_measures_has_a_row_a_measure_and_dashes():
         "+10.0 points [-10.0, +30.0]",
     ]
     assert page["published, in the pool"].tolist() == ["+5.9 points", "–"]
+
+
+def test_only_test_sets_with_bm25_are_compared():
+    values = pd.DataFrame(
+        {"test_set": ["dl", "dl", "covid"], "family": ["BM25", "neural", "other"]}
+    )
+    assert pool_bias.with_bm25(values)["family"].tolist() == ["BM25", "neural"]
+    assert pool_bias.rivals(values["family"]) == [("neural", "BM25"), ("other", "BM25")]
+
+
+def test_errors_are_of_neural_runs_by_the_smaller_pool_alone():
+    columns = [*pool_bias.RUN, "judged_by", *pool_bias.ASSUMED]
+    rows = [
+        ("dl", "neural", "A", pool_bias.ALL, 0.6, 0.7, 0.7, 0.8),
+        ("dl", "neural", "A", pool_bias.SMALLER, 0.5, 0.65, 0.6, 0.9),
+        ("dl", "neural", "A", pool_bias.OWN, 0.1, 0.1, 0.1, 0.1),
+        ("dl", "BM25", "B", pool_bias.ALL, 0.4, 0.4, 0.4, 0.4),
+        ("dl", "BM25", "B", pool_bias.SMALLER, 0.3, 0.3, 0.3, 0.3),
+    ]
+    errors = pool_bias.errors_of_estimates(pd.DataFrame(rows, columns=columns))
+    assert errors["system"].tolist() == ["A"]
+    assert errors[pool_bias.ASSUMED].iloc[0].tolist() == pytest.approx([-0.1, 0.05, 0.0, 0.3])
+
+
+def test_the_sentence_of_an_answer_goes_down_the_pools_that_there_are():
+    rows = [
+        ("neural", "nDCG@10", pool_bias.SMALLER, 0.1, 0.05, 0.15),
+        ("neural", "nDCG@10", pool_bias.ALL, 0.2, 0.1, 0.3),
+        ("neural", "Bpref", pool_bias.ALL, 0.9, 0.9, 0.9),
+        ("lexical", "nDCG@10", pool_bias.ALL, 0.8, 0.8, 0.8),
+    ]
+    gaps = pd.DataFrame(
+        rows, columns=["first", "measure", "judged_by", "difference", "low", "high"]
+    )
+    assert pool_bias.steps_sentence(gaps) == (
+        "Neural minus BM25 in nDCG@10, as judgements of rival runs go: "
+        "+20.0 points [+10.0, +30.0] by all judgements, "
+        "+10.0 points [+5.0, +15.0] without neural runs (individual 95 % intervals)."
+    )
+
+
+def test_flipped_systems_stand_beside_the_agreement_of_their_orders():
+    flips = pd.DataFrame(
+        {
+            "judged_by": ["p", "p", "q"],
+            "flipped": [True, True, False],
+            "is_sure": [True, False, False],
+        }
+    )
+    taus = pd.DataFrame({"judged_by": ["q", "p"], "tau": [1.0, 0.5], "low": [1.0, 0.2]})
+    taus = taus.assign(high=[1.0, 0.8], n_systems=3)
+    page = pool_bias.flips_page(flips, taus).set_index("judged by")
+    assert page.loc["p"].tolist() == [2, 1, "+0.50 [+0.20, +0.80]", 3]
+    assert page.loc["q", "flipped"] == 0
+
+
+def test_given_back_judgements_compare_both_sides_at_each_number():
+    rows = []
+    for per_topic, gain in ((0, -0.1), (2, 0.2)):
+        for draw in (0, 1):
+            for query in range(30):
+                level = 0.3 + 0.01 * (query % 7)
+                rows.append((per_topic, "BM25", draw, f"q{query}", level))
+                rows.append((per_topic, "neural", draw, f"q{query}", level + gain))
+    columns = ["per_topic", "family", "seed", "query_id", "value"]
+    found = pool_bias.restored_difference(pd.DataFrame(rows, columns=columns), seed=1, n_boot=100)
+    assert found["per_topic"].tolist() == [0, 2]
+    assert found["difference"].tolist() == pytest.approx([-0.1, 0.2])
+    assert found["n_queries"].tolist() == [30, 30]
+    assert pool_bias.distance_page(pd.DataFrame()).empty  # of a run without the real queries

@@ -186,3 +186,59 @@ def test_merges_lie_between_the_base_and_each_model_without_a_kind():
     assert {queries.split for run in others for queries in run.queries} == {"test"}
     with pytest.raises(InputError, match="'gate_split': 'test' is among the other splits"):
         plan_with(gain, asked | {"gate_split": "test"})
+
+
+def test_a_gain_in_percent_is_that_of_its_means():
+    means = gain.by_condition(of_conditions(noise=0.01), seed=1, n_boot=200)
+    [row] = gain.relative_gain(means, ["RR@10"]).to_dict("records")
+    assert row["base"] == pytest.approx(0.2, abs=0.01)
+    assert row["change"] == pytest.approx(row["random split"] / row["base"] - 1)
+    assert row["low"] < row["change"] < row["high"]
+
+
+def test_both_cuts_of_a_gain_begin_with_the_whole():
+    parts = gain.parts_of(gain.by_condition(of_conditions(noise=0.01), seed=1, n_boot=200))
+    drawn = gain.cuts(parts)
+    sizes = drawn.groupby("cut", sort=False)["difference"].agg(list)
+    assert len(sizes) == 2
+    for whole, *rest in sizes:
+        assert sum(rest) == pytest.approx(whole)
+    page = gain.parts_page(parts).set_index("part")["share"]
+    assert page["whole gain"] == "+100.0 %" and "[" in page["kept on a left-out kind"]
+
+
+def test_a_cut_without_parts_is_not_drawn():
+    values = of_conditions(noise=0.01)
+    is_known = ~values["condition"].isin(["far queries", "left-out kind, unexposed"])
+    drawn = gain.cuts(gain.parts_of(gain.by_condition(values[is_known], n_boot=200)))
+    assert drawn["cut"].unique().tolist() == ["by kind of query"]
+
+
+def halved(bm25, lead, over_far):
+    """A table of `near_and_far`, of low and high of three differences."""
+    rows = []
+    names = ["BM25", "random split minus BM25", "random split minus far queries"]
+    for name, (low, high) in zip(names, (bm25, lead, over_far), strict=True):
+        rows.append((name, "RR@10", (low + high) / 2, low, high))
+    return pd.DataFrame(rows, columns=["system", "measure", "difference", "low", "high"])
+
+
+@pytest.mark.parametrize(("over_far", "is_blamed"), [((-0.04, 0.1), True), ((-0.2, -0.1), False)])
+def test_a_model_is_blamed_wrongly_only_where_retraining_shows_no_loss(over_far, is_blamed):
+    table = halved((0.1, 0.3), (-0.3, -0.1), over_far)
+    told = gain.difficulty_sentences(table, "RR@10")
+    assert told[0].startswith("Lead over BM25, far minus near queries: -20.0 points [-30.0, -10.0]")
+    assert "BM25 finds the far half easier" in told[1]
+    assert ("blames the model" in told[-1]) == is_blamed
+
+
+def test_without_a_difference_of_bm25_nothing_is_blamed_on_it():
+    told = gain.difficulty_sentences(halved((-0.1, 0.1), (-0.3, -0.1), (-0.1, 0.1)), "RR@10")
+    assert "not shown" in told[1] and not any("blames" in sentence for sentence in told)
+    assert gain.row_of(halved((0, 1), (0, 1), (0, 1)), "BM25", "RR@10")["difference"] == 0.5
+
+
+def test_published_leads_need_committed_values(root, tmp_path):
+    assert gain.published_leads(tmp_path, 1, 100).empty
+    systems = set(gain.published_leads(root, 1, 100)["system"])
+    assert {"BM25", "neural minus BM25"} <= systems

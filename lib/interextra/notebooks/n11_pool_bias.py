@@ -33,7 +33,7 @@ from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest
 from interextra.stats.correlation import correlations, drawn_groups, ends_of
-from interextra.stats.effects import Effects
+from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import with_interval, with_unit
 from interextra.store import InputError, Store, offenders
 
@@ -66,6 +66,12 @@ SMALLER = f"without the {NEURAL} runs' own"  # a pool to which no neural run con
 PUBLISHED_RUN = "TUW_tasb192_ann"
 PUBLISHED_POOLS = {"in": ALL, "out": SMALLER}
 PUBLISHED_MEASURES = {"nDCG-J@10": CONDENSED, "P@10": "P(rel=2)@10"}
+ASSUMED = ["least", "condensed", "bootstrapped", "most"]  # columns of `pool.pool_range`
+STEPS = {  # of the pool in words, from all judgements down
+    ALL: "by all judgements",
+    SMALLER: "without neural runs",
+    "without the neural and reranking runs' own": "without neural and reranking runs",
+}
 Row = dict[str, Any]  # of the plan's runs
 
 
@@ -379,6 +385,86 @@ def by_family(values: pd.DataFrame) -> pd.DataFrame:
     return groups["value"].mean().reset_index()
 
 
+def counted(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the design for the page: test set, family, runs (their number), systems (names)."""
+    groups = runs.groupby(["test_set", "family"], sort=False)["system"]
+    table = groups.agg([len, "; ".join]).reset_index()
+    return table.set_axis(["test set", "family", "runs", "systems"], axis=1)
+
+
+def with_bm25(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values on test sets that have a run of BM25, with which the others compare."""
+    test_sets = values.loc[values["family"] == BM25, "test_set"]
+    return values[values["test_set"].isin(test_sets)]
+
+
+def rivals(names: pd.Series) -> list[tuple[str, str]]:
+    """Return the pairs (name, BM25) of all other names.
+
+    Examples
+    --------
+    >>> rivals(pd.Series(["BM25", "neural", "neural"]))
+    [('neural', 'BM25')]
+    """
+    return [(name, BM25) for name in names.unique() if name != BM25]
+
+
+def levels_page(means: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of nDCG@10 for the page: a row a pool, a column a family."""
+    of_first = means[means["measure"] == FIRST]
+    wide = of_first.pivot(index="judged_by", columns="family", values="mean")
+    page = wide.loc[means["judged_by"].unique(), means["family"].unique()]
+    return page.reset_index().rename(columns={"judged_by": f"{FIRST}, judged by"})
+
+
+def drawn_gaps(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return the differences to BM25 in nDCG@10 and condensed, with short names of the pools."""
+    drawn = gaps[gaps["measure"].isin([FIRST, CONDENSED])].rename(columns={"first": "family"})
+    short = drawn["judged_by"].str.replace(
+        r"^without the (.*) runs' own$", r"no \1 runs", regex=True
+    )
+    return drawn.assign(judged_by=short)
+
+
+def without_own(values: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Return what the runs of each family lose without the judgements that each alone brought."""
+    of_pool = ["family", "measure", "judged_by"]
+    means = effects(by_family(values), of_pool, seed=seed, n_boot=n_boot)
+    return means.contrast("judged_by", [(OWN, ALL)])
+
+
+def with_ranges(values: pd.DataFrame, ranges: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+    """Return nDCG@10 of each run by each pool beside its `Judged.ranges`, as pool_bias.csv."""
+    of_run = [*RUN, "judged_by"]
+    of_first = values[values["measure"] == FIRST]
+    means = effects(of_first, [*of_run, "measure"], seed=seed, n_boot=n_boot)
+    plain = pd.DataFrame(means)[[*of_run, "measure", "mean", "low", "high"]]
+    columns = {"test_set": "collection", "judged_by": "qrels", "system": "run", "mean": "value"}
+    return plain.merge(ranges, on=of_run).rename(columns=columns)
+
+
+def ranges_page(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return means of `Judged.ranges` over the runs of a family, by both pools, for the page."""
+    both = ranges[ranges["judged_by"].isin([ALL, SMALLER])]
+    groups = both.groupby(["family", "judged_by"], sort=False)
+    page = groups[["judged_at_10", *ASSUMED]].mean().reset_index()
+    return page.rename(columns={"judged_by": "judged by", "judged_at_10": "judged@10"})
+
+
+def errors_of_estimates(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return how far each value by the smaller pool is from nDCG@10 by all judgements.
+
+    Returns
+    -------
+    test_set, family, system, least, condensed, bootstrapped, most; a row a neural run
+    """
+    by_all = ranges[ranges["judged_by"] == ALL].set_index(RUN)["least"]
+    is_neural = ranges["family"] == NEURAL
+    smaller = ranges[is_neural & (ranges["judged_by"] == SMALLER)].set_index(RUN)
+    errors = smaller[ASSUMED].sub(by_all, axis=0)
+    return errors.dropna().reset_index()
+
+
 def published_gaps() -> pd.DataFrame:
     """Return the dense run of Tables 4 and 7 minus BM25, in the pool (2021) and out of it (2020).
 
@@ -449,6 +535,19 @@ def sign_changes(gaps: pd.DataFrame, column: str) -> tuple[int, int]:
     return int(n_changed), len(both)
 
 
+def sign_changes_sentence(beside: pd.DataFrame) -> str:
+    """Return by how many measures both pools disagree who is better, here and in the paper.
+
+    `beside`: see `measures_page`.
+    """
+    ours, n_ours = sign_changes(beside, "difference")
+    theirs, n_theirs = sign_changes(beside, "published")
+    return (
+        f"The smaller pool changes who is better by {ours} of {n_ours} measures of effectiveness "
+        f"here, and by {theirs} of {n_theirs} between the paper's two years."
+    )
+
+
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     """Return whether a smaller pool turns the order of a system and BM25 round.
 
@@ -517,6 +616,94 @@ def _tau_of_orders(one: Effects, other: Effects, seed: int) -> tuple[float, ...]
     of_topics = correlations(drawn, other_drawn, once, "Kendall")
     of_runs = correlations(drawn, other_drawn, systems, "Kendall")
     return (tau.item(), *ends_of(of_topics), *ends_of(of_runs))
+
+
+def flips_page(flips: pd.DataFrame, taus: pd.DataFrame) -> pd.DataFrame:
+    """Return how many systems each smaller pool puts on the other side of BM25, and tau.
+
+    Parameters
+    ----------
+    flips
+        Of `order_flips`.
+    taus
+        Of `agreement_of_orders`.
+    """
+    counts = flips.groupby("judged_by", sort=False)[["flipped", "is_sure"]].sum().reset_index()
+    tau = with_interval(taus, "tau", unit="")[["judged_by", "tau", "n_systems"]]
+    names = {
+        "judged_by": "judged by",
+        "is_sure": "flipped, intervals exclude 0",
+        "tau": "τ [95 % CI over topics]",
+        "n_systems": "systems",
+    }
+    return counts.merge(tau, on="judged_by").rename(columns=names)
+
+
+def restored_difference(restored: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+    """Return neural minus BM25 in nDCG@10 for each number of judgements that is given back.
+
+    The choices of the judgements count as training runs: their noise is that of each number alone.
+
+    Parameters
+    ----------
+    restored
+        Of `Judged.restored`.
+
+    Returns
+    -------
+    per_topic, BM25, neural, difference, low, high, n_queries
+    """
+    sides = (BM25, NEURAL)
+    each = restored.rename(columns={"per_topic": "model"})
+    table = effects(
+        each, ["model"], "family", sides, "difference", family=[], seed=seed, n_boot=n_boot
+    )
+    table = table.rename(columns={"model": "per_topic"})
+    return table[["per_topic", *sides, "difference", "low", "high", "n_queries"]]
+
+
+def judged_by_distance(
+    values: pd.DataFrame, near: pd.DataFrame, seed: int, n_boot: int
+) -> pd.DataFrame:
+    """Return the share of judged passages of each family on near and on far queries.
+
+    Parameters
+    ----------
+    values
+        Of `Judged.values`.
+    near
+        Of `distances`.
+
+    Returns
+    -------
+    Effects by is_near, family and measure (Judged@10)
+    """
+    some = values[(values["judged_by"] == ALL) & (values["measure"] == "Judged@10")]
+    in_halves = by_family(some).merge(near)
+    by = ["is_near", "family", "measure"]
+    return effects(in_halves, by, seed=seed, n_boot=n_boot).drop(columns="sd_trainings")
+
+
+def distance_page(shares: pd.DataFrame) -> pd.DataFrame:
+    """Return `judged_by_distance` for the page; without rows where there is none."""
+    page = shares.reindex(columns=["family", "is_near", "mean", "low", "high"])
+    page["is_near"] = page["is_near"].map({True: "near", False: "far"})
+    return page.rename(columns={"is_near": "queries", "mean": "judged@10"})
+
+
+def steps_sentence(gaps: pd.DataFrame) -> str:
+    """Return neural minus BM25 in nDCG@10 as the judgements of rival runs go.
+
+    `gaps`: contrasts of the families with BM25.
+    """
+    is_shown = (gaps["first"] == NEURAL) & (gaps["measure"] == FIRST)
+    texts = with_interval(gaps[is_shown], "difference", "points")
+    text_of = texts.set_index("judged_by")["difference"]
+    steps = [f"{text_of[pool]} {words}" for pool, words in STEPS.items() if pool in text_of]
+    return (
+        f"Neural minus BM25 in {FIRST}, as judgements of rival runs go: {', '.join(steps)} "
+        "(individual 95 % intervals)."
+    )
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:

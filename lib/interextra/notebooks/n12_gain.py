@@ -6,6 +6,7 @@ And what near and far queries say of a model.
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 from pydantic import Field
 
@@ -30,13 +31,18 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
-from interextra.own import merge, nested, probe
+from interextra.own import api, merge, nested, probe
 from interextra.own import splitting as own
+from interextra.own.finished import with_leads
+from interextra.own.split_folder import SplitFolder
+from interextra.own.values import values_of_run
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
+from interextra.splits.similarity import nearest
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
-from interextra.store import InputError, offenders
+from interextra.stats.formatting import with_interval
+from interextra.store import InputError, Store, offenders
 
 BASE = "base"
 RANDOM = "random split"
@@ -55,6 +61,16 @@ PARTS = {
     "kept with far training queries": (FAR, BASE),
     "interpolation: needs near queries": (RANDOM, FAR),
 }
+
+
+CUTS = {  # how a gain is cut → a whole and its parts
+    "by kind of query": list(PARTS)[:4],
+    "by distance of the training queries": [next(iter(PARTS)), *list(PARTS)[4:]],
+}
+
+
+# under the root of the repository
+POOL_BIAS_VALUES = Path("outputs", "reference", "small", "11_pool_bias", "values")
 
 
 class Parameters(RunParameters):
@@ -440,3 +456,219 @@ def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     is_kept &= values["query_id"].isin(near["query_id"])
     families = pool_bias.by_family(values[is_kept])
     return families.rename(columns={"family": "system"}), near
+
+
+def design_page(design: pd.DataFrame, train_size: int) -> pd.DataFrame:
+    """Return the training runs of the design for the page, a row a condition."""
+    of_condition = design.groupby(["condition", "model"], sort=False, as_index=False)
+    page = of_condition.agg(kinds=("left_out", "nunique"), seeds=("seed", "nunique"))
+    is_untrained = page["condition"].isin([BM25, BASE])
+    page["n_train"] = np.where(is_untrained, 0, train_size)
+    return page.rename(columns={"model": "system", "kinds": "kinds left out in turn"})
+
+
+def relative_gain(means: Effects, measures: list[str]) -> pd.DataFrame:
+    """Return the gain on a random split as a share of the model before fine-tuning.
+
+    Returns
+    -------
+    measure, base, random split, change, low, high
+    """
+    sides = means[means["condition"].isin([BASE, RANDOM])].set_index(["measure", "condition"])
+    rows = []
+    for measure in measures:
+        before = sides.loc[(measure, BASE)]
+        after = sides.loc[(measure, RANDOM)]
+        drawn = after["draws"].effect / before["draws"].effect - 1
+        change = after["mean"] / before["mean"] - 1
+        rows.append((measure, before["mean"], after["mean"], change, *interval(drawn)))
+    return pd.DataFrame(rows, columns=["measure", BASE, RANDOM, "change", "low", "high"])
+
+
+def parts_page(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return `parts_of` of a measure for the page; the whole's share of itself has no interval."""
+    page = with_interval(parts, "difference", "points")
+    page = with_interval(page, "share", "%", "share_low", "share_high")
+    page["share"] = page["share"].str.removesuffix(" [undefined]")
+    return page[["part", "first", "second", "difference", "share"]]
+
+
+def cuts(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `parts_of` of a measure, once for each of CUTS that has parts there.
+
+    Its column `cut` says of which.
+    """
+    by_part = parts.set_index("part")
+    of_cuts = []
+    for cut, names in CUTS.items():
+        there = [name for name in names if name in by_part.index]
+        if len(there) > 1:
+            of_cuts.append(by_part.loc[there].reset_index().assign(cut=cut))
+    return pd.concat(of_cuts, ignore_index=True)
+
+
+def values_of_our_trainer(
+    p: Parameters, recipe: Recipe, folder: SplitFolder, out: Path, store: Store, run: Any
+) -> pd.DataFrame:
+    """Return values of the models of our own trainer on the sets of a split, and of BM25.
+
+    Parameters
+    ----------
+    p
+        Of the notebook.
+    recipe
+        Of our trainer.
+    folder
+        A written split.
+    out
+        Where the command `probe` writes.
+    store, run
+        Where results are, and what computes them.
+
+    Returns
+    -------
+    The columns of `values_of_runs`, and model
+    """
+    train = probe.trainer(recipe, folder.split, folder.gate)
+    run([folder.bm25])
+    found = api.probe(
+        train,
+        p.collection,
+        out=out,
+        store=store,
+        compute=run,
+        train_split=p.train_split,
+        test_splits=p.test_splits,
+        gate_split=p.gate_split,
+        encoder=p.encoder,
+        other_encoder="tf-idf",
+        size=p.own_size,
+        seeds=p.own_seeds,
+        measures=p.measures,
+        n_boot=40,
+    )
+    rival = values_of_run(folder.read(folder.bm25, store), folder, p.measures)
+    return pd.concat([found.values, rival.assign(model=BM25)])
+
+
+def regimes_page(changes: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return changes from interpolation to extrapolation of each trainer for the page."""
+    page = with_interval(changes[changes["measure"] == measure], "change")
+    page["detects"] = [f"{100 * share:.1f} %" for share in page["detects"]]
+    columns = ["trainer", "queries", "interpolation", "extrapolation", "change", "detects"]
+    return page[columns].rename(columns={"change": "change [individual 95 % CI]"})
+
+
+def halves(plan: plans.Plan, store: Store) -> pd.DataFrame:
+    """Return which test queries lie in the half nearer to the training queries of the random split.
+
+    Returns
+    -------
+    query_id, is_near
+    """
+    pool, test_vectors = plan.vectors.read(store)
+    is_trained_on = np.isin(plan.vectors.train.ids(), plan.some.ids())
+    cosines, _ = nearest(test_vectors, pool[is_trained_on], 1)
+    cosine = cosines[:, 0]
+    query_ids = [query_id for part in plan.vectors.test for query_id in part.ids()]
+    return pd.DataFrame({"query_id": query_ids, "is_near": cosine > np.median(cosine)})
+
+
+def finished_values(values: pd.DataFrame, conditions: list[str]) -> pd.DataFrame:
+    """Return values of the model of the random split as a finished one, of BM25, and its leads.
+
+    The leads are over BM25, the base and the model trained on far queries, of the `conditions`.
+    """
+    rivals = [name for name in (BM25, BASE, FAR) if name in conditions]
+    of_first = of_first_set(values)
+    some = of_first[of_first["condition"].isin([*rivals, RANDOM])]
+    systems = with_leads(some.rename(columns={"condition": "system"}), rivals)
+    leads = [f"{RANDOM} minus {rival}" for rival in rivals]
+    return systems[systems["system"].isin([BM25, RANDOM, *leads])]
+
+
+def finished_page(table: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return `near_and_far` of a measure for the page, in points."""
+    page = with_interval(table[table["measure"] == measure], "difference", "points")
+    page["detects"] = [f"{100 * points:.1f} points" for points in page["detects"]]
+    columns = ["system", "near", "far", "difference", "detects", "needed"]
+    return page[columns].rename(columns={"difference": "far minus near"})
+
+
+def row_of(table: pd.DataFrame, system: str, measure: str) -> pd.Series:
+    """Return the row of a system and measure of `near_and_far`."""
+    rows = table[(table["system"] == system) & (table["measure"] == measure)]
+    return rows.squeeze()
+
+
+def difficulty_sentences(table: pd.DataFrame, measure: str) -> list[str]:
+    """Return what the difference in differences says, and whether BM25 explains it.
+
+    Parameters
+    ----------
+    table
+        `near_and_far` of `finished_values`.
+    measure
+        One of its measures.
+    """
+    of_measure = table[table["measure"] == measure].set_index("system")
+    text_of = with_interval(of_measure, "difference", "points")["difference"]
+    bm25 = of_measure.loc[BM25]
+    lead = of_measure.loc[f"{RANDOM} minus {BM25}"]
+    sentences = [
+        f"Lead over BM25, far minus near queries: {text_of[lead.name]} (individual 95 % interval)."
+    ]
+    is_easier = bm25["low"] > 0
+    if is_easier:
+        sentences.append(f"BM25 finds the far half easier, by {text_of[BM25]}.")
+    else:
+        sentences.append(f"BM25 is not shown to find the far half easier: {text_of[BM25]}.")
+    over_far = f"{RANDOM} minus {FAR}"
+    if over_far not in of_measure.index:
+        return sentences
+    sentences.append(
+        f"Lead over the model trained on far queries, far minus near: {text_of[over_far]}."
+    )
+    is_blamed = lead["high"] < 0
+    shrinks = of_measure.loc[over_far, "high"] < 0
+    if is_easier and is_blamed and not shrinks:
+        sentences.append(
+            "Retraining shows no such loss: the difference in differences blames the model for "
+            "what is BM25's."
+        )
+    return sentences
+
+
+def published_leads(root: Path, seed: int, n_boot: int) -> Effects:
+    """Return means of the published runs on TREC DL and of their leads over BM25, on both halves.
+
+    From the committed values of notebook 11; empty without them. Runs are given, not drawn.
+
+    Returns
+    -------
+    Effects by system, measure, is_near
+    """
+    values, near = published_runs(root / POOL_BIAS_VALUES)
+    if values.empty:
+        return Effects(pd.DataFrame())
+    in_halves = with_leads(values, [BM25]).merge(near, on="query_id")
+    means = effects(in_halves, ["system", "measure", "is_near"], seed=seed, n_boot=n_boot)
+    return means.drop(columns=["n_trainings", "sd_trainings"])
+
+
+def answer_sentences(parts: pd.DataFrame, agreed: pd.DataFrame, measure: str) -> list[str]:
+    """Return the gain, what is kept of it, and the difference of both trainers, with intervals.
+
+    `parts`: of `parts_of`; `agreed`: the contrast of the trainers' changes.
+    """
+    of_measure = parts[parts["measure"] == measure]
+    gain = with_interval(of_measure, "difference", "points").set_index("part")["difference"]
+    kept = with_interval(of_measure, "share", "%", "share_low", "share_high")
+    share = kept.set_index("part")["share"]
+    of_trainers = with_interval(agreed[agreed["measure"] == measure], "difference", "points")
+    apart = of_trainers["difference"].item()
+    return [
+        f"Gain on a random split: {gain['whole gain']} in {measure}; kept on a left-out kind: "
+        f"{share['kept on a left-out kind']} of it (individual intervals).",
+        f"The plain script minus our trainer, change from interpolation to extrapolation: {apart}.",
+    ]
