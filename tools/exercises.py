@@ -178,7 +178,8 @@ def _entry(exercise: Exercise, value: object, where: str) -> Entry:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the entry"
-        raise InputError(f"{where}: {field}: {first['msg']}") from None
+        block = "; code with a colon must be a block of lines (`|`)" if "variants" in field else ""
+        raise InputError(f"{where}: {field}: {first['msg']}{block}") from None
     if not exercise.check:
         if entry.variants:
             raise InputError(f"{where}: has variants, but the exercise has no check to try them")
