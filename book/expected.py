@@ -3,8 +3,8 @@
 ```{expected}
 ```
 
-shows the files of `book/exercises/`: minutes by notebook, and for each exercise the expected answer,
-the typical wrong one, and how it is graded.
+shows the files of `book/exercises/`: minutes by notebook, and for each exercise the expected
+answer, the typical wrong one, and how it is graded.
 """
 
 import re

@@ -90,15 +90,9 @@ def test_what_is_wrong_in_an_entry_is_named(one):
     assert "entry 1: minutes: Input should be greater" in refused(one, changed(1, minutes=0))
     assert "entry 2: hint: Extra inputs" in refused(one, changed(2, hint="two"))
     assert "entry 1: the entry: Input should be" in refused(one, ["Yes.", ENTRIES[1]])
-    colon = "two = {1: 2}[1]"
-    wrong = {
-        "right": [yaml.safe_load(f"- {colon}")[0], "two = 2", "two = 2.0"],
-        "wrong": ["two = 1", "x"],
-    }
-    with_dict = refused(one, changed(2, variants=wrong | {"right": [{"two = {1": 2}, "two = 2"]}))
-    assert (
-        "entry 2: variants.right.0: Input should be a valid string; code with a colon" in with_dict
-    )
+    variants = {"right": [{"two = {1": "2}[1]"}], "wrong": []}  # a colon makes a mapping of it
+    found = refused(one, changed(2, variants=variants))
+    assert "entry 2: variants.right.0: Input should be a valid string; code with" in found
 
 
 def test_variants_stand_where_a_check_tries_them(one):
