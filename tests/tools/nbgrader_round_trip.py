@@ -3,7 +3,8 @@
 `make test-class [ONLY=11]` runs it in an environment of its own, which has nbgrader. The answers are
 variants of the exercises' checks (book/exercises): right, right in another form, and wrong; one
 student hands in nothing, and the code of one ends the kernel. It ends with 1 if a right answer gets
-no point, a wrong or missing one gets a point, or one submission keeps others from being graded.
+no point, a wrong or missing one gets a point, a check has no message, or one submission keeps
+others from being graded.
 """
 
 import os
@@ -32,7 +33,9 @@ RIGHT, OTHER, WRONG, EMPTY, STOPS = STUDENTS = (
     "ends the kernel",
 )
 ENDS_KERNEL = "import os\n\nos._exit(1)"
-IN_WORDS = "Some words that a teacher grades."
+# where a teacher grades
+IN_WORDS = "An answer in words."
+IN_CODE = "print('an answer')"
 BY_HAND = "by hand"
 
 Expected = list[tuple[Exercise, Entry]]
@@ -64,7 +67,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     """Run a command of nbgrader in the folder of the course; it looks for alembic in PATH."""
     command = [sys.executable, "-m", "nbgrader", *arguments]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path}
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT / "lib")}
     return subprocess.run(command, cwd=COURSE, env=environment, capture_output=True, text=True)
 
 
@@ -90,7 +93,7 @@ def answer_of(student: str, exercise: Exercise, entry: Entry) -> str:
     if student == STOPS:
         return ENDS_KERNEL
     if entry.variants is None:
-        return exercise.answer
+        return IN_CODE
     right, other, *_ = entry.variants.right
     return {RIGHT: right, OTHER: other, WRONG: entry.variants.wrong[0]}[student]
 
@@ -120,10 +123,26 @@ def problems(grades: pd.DataFrame, name: str, expected: Expected) -> Iterator[st
         for student, points in {RIGHT: 1, OTHER: 1, WRONG: 0, EMPTY: 0}.items():
             if grades.loc[student, cell] != points:
                 yield f"{cell}, {student}: {grades.loc[student, cell]} points, not {points}"
+    for student in (RIGHT, OTHER):
+        yield from (f"{student}: {error}" for error in errors(student, name))
+    messages = errors(WRONG, name)
+    n_checks = sum(bool(exercise.check) for exercise, _ in expected)
+    if len(messages) != n_checks or not all(
+        text.startswith("AssertionError: ") for text in messages
+    ):
+        yield f"wrong: {n_checks} checks, but the errors are {messages}"
     if (grades.loc[EMPTY] == BY_HAND).any():
         yield "an unchanged cell is left to be graded by hand"
-    if (COURSE / "autograded" / STOPS).exists():
+    if (COURSE / "autograded" / STOPS / name).exists():
         yield "the submission that ends the kernel counts as graded"
+
+
+def errors(student: str, name: str) -> list[str]:
+    """Return the errors of a graded submission, as the student gets to see them."""
+    path = COURSE / "autograded" / student / name / f"{name}.ipynb"
+    outputs = [cell.get("outputs", []) for cell in nbformat.read(path, 4).cells]
+    found = [output for part in outputs for output in part if output["output_type"] == "error"]
+    return [f"{error['ename']}: {error['evalue']}" for error in found]
 
 
 if __name__ == "__main__":
