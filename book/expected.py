@@ -1,17 +1,12 @@
-"""What teachers expect of the exercises, on a page of the book.
+"""What teachers expect of the exercises, behind the introduction of the page `expected_answers`.
 
-```{expected}
-```
-
-shows the files of `book/exercises/`: minutes by notebook, and for each exercise the expected
+It shows the files of `book/exercises/`: minutes by notebook, and for each exercise the expected
 answer, the typical wrong one, and how it is graded.
 """
 
 import re
 import sys
 from pathlib import Path
-
-from sphinx.util.docutils import SphinxDirective
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -20,25 +15,24 @@ from interextra.store.files import read_json  # noqa: E402
 from tools.exercises import FOLDER, read_entries  # noqa: E402
 from tools.structure import source_of  # noqa: E402
 
+PAGE = "expected_answers"
 LINK = re.compile(r"\[([^\]]*)\]\(\w+\.ipynb\)")  # to a notebook, which may have no page in a run
 
 
 def setup(app):
-    """Tell Sphinx of the directive."""
-    app.add_directive("expected", Expected)
+    """Tell Sphinx what to call."""
+    app.connect("source-read", read)
     return {"parallel_read_safe": True}
 
 
-class Expected(SphinxDirective):
-    """The exercises of all notebooks with a file, and what is expected of them."""
-
-    def run(self):
-        """Return tables and texts as MyST reads them."""
-        files = sorted((REPOSITORY / FOLDER).glob("*.yaml"))
-        for path in files:
-            self.env.note_dependency(str(path))
-        text = page([path.stem for path in files])
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+def read(app, name, source):
+    """Put the exercises of all notebooks that have a file behind the text of the page."""
+    if name != PAGE:
+        return
+    files = sorted((REPOSITORY / FOLDER).glob("*.yaml"))
+    for path in files:
+        app.env.note_dependency(str(path))
+    source[0] += "\n" + page([path.stem for path in files]) + "\n"
 
 
 def page(names):
