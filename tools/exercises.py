@@ -124,9 +124,7 @@ def _without_check(source: str) -> tuple[str, str, list[str]]:
     for node in reversed(ast.parse(source).body):
         if not isinstance(node, ast.Assert) or ":=" in ast.unparse(node):
             continue
-        parts = ast.walk(node)
-        used = {part.id for part in parts if isinstance(part, ast.Name)}
-        names = assigned & used
+        names = assigned & _read(ast.unparse(node))
         if names:
             lines = slice(node.lineno - 1, node.end_lineno)
             check = answer[lines] + check
@@ -139,6 +137,18 @@ def _assigned(source: str) -> set[str]:
     """Return the names that the top level of a code assigns."""
     symbols = symtable.symtable(source, "", "exec").get_symbols()
     return {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
+
+
+def _read(source: str) -> set[str]:
+    """Return the names that a code reads; the variables of its comprehensions are its own."""
+    names = set()
+    scopes = [symtable.symtable(source, "", "exec")]
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        symbols = scope.get_symbols()
+        names |= {symbol.get_name() for symbol in symbols if symbol.is_global()}
+    return names
 
 
 def read_entries(root: Path, name: str) -> list[tuple[Exercise, Entry]]:

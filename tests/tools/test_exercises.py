@@ -78,6 +78,19 @@ def test_each_exercise_has_its_solution_its_check_and_its_entry(one):
     assert with_check.variants.right[2] == "two = 1 + 1"
 
 
+def test_a_check_reads_what_a_solution_assigns_and_not_variables_of_its_comprehensions(one):
+    source = """for twice in [1]:
+    two = 2 * twice
+assert {twice: two for twice in (1, 2)} == {1: 2, 2: 2}, "two must be 2"
+assert all(map(lambda twice: twice, [1]))"""
+    path = one / "notebooks" / "02_even.ipynb"
+    notebook = json.loads(path.read_text())
+    notebook["cells"][2]["source"] = source
+    path.write_text(json.dumps(notebook))
+    exercise = entries(one, ENTRIES)[1][0]
+    assert exercise.read == ["two"] and exercise.check == source.splitlines()[2]
+
+
 def test_another_number_of_entries_is_refused(one):
     assert "02_even.yaml: 1 entries, but 02_even has 2 exercises" in refused(one, ENTRIES[:1])
     assert "no list of entries" in refused(one, "minutes: 3")
