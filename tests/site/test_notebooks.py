@@ -185,6 +185,23 @@ def test_provenance_holds_all_declared_parameters(house):
         assert record["seconds"]["whole notebook"] > 0 and record["results"]
 
 
+def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
+    variants = {
+        "right": ["two = 2", "two = 3", "three = 2"],
+        "wrong": ["two = 4", "two = 2", "two = 1 / 0"],
+    }
+    source = VARIANTS.format(
+        variants=variants, read=["two"], check="assert two == 2, 'no'", number=5
+    )
+    exec(source, {"two": 2})  # a solution has named it
+    assert capsys.readouterr().out.splitlines() == [
+        "exercise 5, right variant 2: stops: AssertionError: no",
+        "exercise 5, right variant 3: stops: NameError: name 'two' is not defined",
+        "exercise 5, wrong variant 2: is accepted",
+        "exercise 5, wrong variant 3: stops: ZeroDivisionError: division by zero",
+    ]
+
+
 def test_checks_of_exercises_accept_right_answers_and_refuse_wrong_ones(house):
     wrong = []
     for name in names(house):
