@@ -1,4 +1,4 @@
-# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make test-slurm   make lab   make bench [SIZES=--full]   make bench-memory   make simulations   make base   make golden   make clean
+# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make test-slurm   make test-class   make lab   make bench [SIZES=--full]   make bench-memory   make simulations   make base   make golden   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -41,6 +41,17 @@ build/playwright/ready:
 # mariadb-server); takes minutes, not part of `make test`.
 test-slurm: .venv/ready
 	@$(PY) tests/slurm/end_to_end.py
+
+# A notebook as an assignment of nbgrader, handed in and graded; its environment sees the kit's and changes nothing in it.
+test-class: build/nbgrader/ready
+	@build/nbgrader/bin/python tests/tools/nbgrader_round_trip.py $(or $(ONLY),02)
+
+build/nbgrader/ready: .venv/ready
+	@$(PY) -m venv --clear --without-pip $(@D)
+	@$(PY) -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> $$($(@D)/bin/python -c 'import site; print(site.getsitepackages()[0])')/kit.pth
+	@$(PY) -m pip --python $(@D)/bin/python install -q nbgrader==0.9.6
+	@touch $@
 
 lab: .venv/ready
 	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
@@ -92,4 +103,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: install run test test-browser test-slurm lab check bench bench-memory simulations base golden reference verify readme clean
+.PHONY: install run test test-browser test-slurm test-class lab check bench bench-memory simulations base golden reference verify readme clean

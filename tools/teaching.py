@@ -1,43 +1,37 @@
 """Write versions of the stored notebooks for a class.
 
-For students, with solutions, as sources of nbgrader and of otter-grader, and as slides. Exercises
-are the numbered list under the heading Exercises; the k-th code cell tagged `solution` answers
-exercise k, together with those after it that are tagged `continued`, too. Cells tagged
-`instructor`, and texts tagged `solution`, are for teachers; cells tagged `slide` make the slides.
+For students, with solutions, as sources of nbgrader and of otter-grader, and as slides. What is
+tagged `solution` is not in the versions for students (see `tools.exercises`); cells tagged `slide`
+make the slides.
 """
 
-import ast
 import json
-import re
-import symtable
 import textwrap
 from pathlib import Path
-from typing import NamedTuple
 
 from interextra.site.parameters import BASE
 from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json, write_text
+from tools.exercises import Cells, Entry, Exercise, read_entries
 from tools.structure import Cell, source_of, tags_of
 
 POINTS = 2
 STUB = "# Write your answer here."
+STUB_IN_WORDS = "*Write your answer here.*"
 CONFIG = f"""c = get_config()
 c.ClearSolutions.code_stub = {{"python": "{STUB}"}}
+c.ClearSolutions.text_stub = "{STUB_IN_WORDS}"
 c.Execute.timeout = 7200  # seconds
 """
-FORMATS = {  # what holds a solution and what holds its checks; a grader takes out what is marked
-    "plain": (STUB, ""),
-    "nbgrader": (
-        "### BEGIN SOLUTION\n{}\n### END SOLUTION",
-        "### BEGIN HIDDEN TESTS\n{}\n### END HIDDEN TESTS",
-    ),
-    "otter": ("# BEGIN SOLUTION\n{}\n# END SOLUTION", "# HIDDEN\n{}"),
+MARKED = "### BEGIN SOLUTION\n{}\n### END SOLUTION"
+# what holds a solution, one in words, and a check; a grader takes out what is marked
+FORMATS = {
+    "plain": (STUB, STUB_IN_WORDS, ""),
+    "nbgrader": (MARKED, MARKED, "### BEGIN HIDDEN TESTS\n{}\n### END HIDDEN TESTS"),
+    "otter": ("# BEGIN SOLUTION\n{}\n# END SOLUTION", "{}", "# HIDDEN\n{}"),
 }
-IN_WORDS = ("*Predict", "*True")  # beginnings of exercises that are answered in words
-SECTION = re.compile(r"^##+ .*Exercises(.*?)(?=^##|\Z)", re.M | re.S)
-ITEM = re.compile(r"^\d+\. (.*?)(?=\n\d+\. |\n\n|\Z)", re.M | re.S)
 # in place of {}: the folder of a notebook in the reference
 FROM_REFERENCE = """import os
 
@@ -47,19 +41,9 @@ os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{}")  # no trainin
 # after a notebook went to the repository's root
 TO_ITS_FOLDER = "import os\n\nos.chdir(_dh[0])  # otter looks for its tests here"
 
-Cells = list[Cell]
-
-
-class Solution(NamedTuple):
-    """A solution without its checks, the checks, and the names of the solution that they read."""
-
-    answer: str
-    checks: str
-    read: list[str]
-
 
 def write(
-    root: Path, form: str, only: str, out: Path, executed: Path, from_reference: bool
+    root: Path, form: str, only: str, out: Path, executed: Path | None, from_reference: bool
 ) -> list[Path]:
     """Write the versions of the chosen notebooks under `out`, all or none, and return their paths.
 
@@ -69,27 +53,32 @@ def write(
     form : of FORMATS, or "slides".
     only : numbers or names of notebooks, with commas between them; "" for all.
     out : a folder.
-    executed : folder of a run, for the slides.
+    executed : folder of a run, whose outputs slides and solutions show; None: solutions have none,
+        and slides show those of the default profile.
     from_reference : whether the notebooks begin from the committed values, without training.
 
     Raises
     ------
     InputError
-        A notebook or its values are missing or wrong, or another file would be overwritten.
+        A notebook, its exercises or its values are missing or wrong, a text does not name what its
+        check reads, or another file would be overwritten.
     """
+    if form == "slides" and executed is None:
+        executed = root / "outputs" / BASE
     files = {}
     if form == "nbgrader":
         files[out / "nbgrader_config.py"] = CONFIG
     for stored in notebooks(root, only):
         name = stored.stem
-        path = stored
+        notebook = read_json(stored)
+        shown = _executed(stored, executed) if executed else notebook["cells"]
         if form == "slides":
-            path = executed / name / stored.name
-        _refuse_missing(name, path)
-        notebook = read_json(path)
-        if from_reference:
-            notebook["cells"].insert(1, _begin_from_reference(root, name))
-        for place, cells in _versions(notebook["cells"], name, form).items():
+            versions = {f"{name}.ipynb": _slides(shown, name)}
+        else:
+            begin = [_begin_from_reference(root, name)] if from_reference else []
+            expected = read_entries(root, name)
+            versions = _versions(notebook["cells"], shown, expected, begin, name, form)
+        for place, cells in versions.items():
             version = notebook | {"cells": cells}
             text = json.dumps(version, indent=1, ensure_ascii=False)
             files[out / place] = f"{text}\n"
@@ -97,6 +86,27 @@ def write(
     for path, text in files.items():
         write_text(path, text)
     return list(files)
+
+
+def _executed(stored: Path, run: Path) -> Cells:
+    """Return the cells of a notebook as a run executed them.
+
+    Raises
+    ------
+    InputError
+        The run has no such notebook, or executed another version of it.
+    """
+    path = run / stored.stem / stored.name
+    _refuse_missing(stored.stem, path)
+    cells = read_json(path)["cells"]
+    sources = {cell["id"]: source_of(cell) for cell in cells}
+    for cell in read_json(stored)["cells"]:
+        if sources.get(cell["id"]) != source_of(cell):
+            raise InputError(
+                f"{offenders([str(path)])} was executed from another version of {stored.stem} "
+                f"(cell {cell['id']}): run it again"
+            )
+    return cells
 
 
 def _begin_from_reference(root: Path, name: str) -> Cell:
@@ -128,17 +138,6 @@ def _refuse_overwriting(files: dict[Path, str]) -> None:
         )
 
 
-def exercises(cells: Cells) -> list[str]:
-    """Return the texts of the exercises of a notebook."""
-    texts = [cell for cell in cells if cell["cell_type"] == "markdown"]
-    questions = [source_of(cell) for cell in texts if "solution" not in tags_of(cell)]
-    section = SECTION.search("\n\n".join(questions))
-    if section is None:
-        return []
-    items = ITEM.findall(section[1])
-    return [" ".join(item.split()) for item in items]
-
-
 def _code(cell_id: str, source: str) -> Cell:
     """Return a code cell."""
     return _cell("code", cell_id, source) | {"execution_count": None, "outputs": []}
@@ -149,18 +148,47 @@ def _cell(kind: str, cell_id: str, source: str) -> Cell:
     return {"cell_type": kind, "id": cell_id, "metadata": {}, "source": source}
 
 
-def _versions(cells: Cells, name: str, form: str) -> dict[str, Cells]:
-    """Return the versions of a notebook: place of a file → its cells."""
-    if form == "slides":
-        return {f"{name}.ipynb": _slides(cells, name)}
-    questions = _questions(cells, name, form)
-    for cell in cells:
+def _versions(
+    cells: Cells,
+    shown: Cells,
+    expected: list[tuple[Exercise, Entry]],
+    begin: Cells,
+    name: str,
+    form: str,
+) -> dict[str, Cells]:
+    """Return the versions of a notebook: place of a file → its cells.
+
+    Parameters
+    ----------
+    cells : as they are stored, of which students get theirs.
+    shown : those of the version with solutions, with outputs or without.
+    expected : the exercises and what is expected of them.
+    begin : what stands behind the title of both versions.
+    name : of the notebook.
+    form : of FORMATS.
+    """
+    questions = {}
+    for exercise, entry in expected:
+        _refuse_unnamed(exercise, name)
+        questions[exercise.cell_id] = _question(exercise, entry, form)
+    for cell in shown:
         cell["metadata"].pop("jupyter", None)  # a stored notebook hides its solutions
+    asked = _for_students(cells, questions, form)
     folder = "student" if form == "plain" else f"source/{name}"
     return {
-        f"{folder}/{name}.ipynb": _for_students(cells, questions, form),
-        f"solution/{name}.ipynb": cells,
+        f"{folder}/{name}.ipynb": asked[:1] + begin + asked[1:],
+        f"solution/{name}.ipynb": shown[:1] + begin + shown[1:],
     }
+
+
+def _refuse_unnamed(exercise: Exercise, name: str) -> None:
+    """Refuse an exercise whose text does not say in which names its check reads an answer."""
+    unnamed = [read for read in exercise.read if f"`{read}`" not in exercise.text]
+    if unnamed:
+        raise InputError(
+            f"{name}, exercise {exercise.number}: its check reads {offenders(unnamed)}, which its "
+            "text does not name in backticks: say what to store there, and in which type"
+        )
 
 
 def _without_answer(cell: Cell) -> Cell:
@@ -202,93 +230,51 @@ def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells
             kept += questions[cell["id"]]
         elif "answer" in tags_of(cell):
             kept.append(_without_answer(cell))
-        elif not tags_of(cell) & {"solution", "instructor"}:
+        elif "solution" not in tags_of(cell):
             kept.append(cell)
         if form == "otter" and "ix.start(" in source_of(cell):
             kept.append(_code("folder", TO_ITS_FOLDER))
     return kept
 
 
-def _questions(cells: Cells, name: str, form: str) -> dict[str, Cells]:
-    """Return id of the first cell of a solution → the cells that ask for it."""
-    texts = exercises(cells)
-    sources = _sources_of_solutions(cells)
-    n_exercises = len(texts)
-    n_solutions = len(sources)
-    if not texts or n_exercises != n_solutions:
-        raise InputError(
-            f"{name}: {n_exercises} exercises, {n_solutions} solutions; tag further ones "
-            "`continued`, too"
-        )
-    questions: dict[str, Cells] = {}
-    for text, (cell_id, source) in zip(texts, sources.items(), strict=True):
-        number = len(questions) + 1
-        questions[cell_id] = _question(number, text, cell_id, source, form)
-    return questions
-
-
-def _sources_of_solutions(cells: Cells) -> dict[str, str]:
-    """Return id of the first cell of a solution → the source of all its cells."""
-    sources: dict[str, str] = {}
-    first = ""
-    for cell in cells:
-        if cell["cell_type"] != "code" or "solution" not in tags_of(cell):
-            continue
-        if "continued" not in tags_of(cell):
-            first = cell["id"]
-        before = sources.get(first, "")
-        sources[first] = f"{before}{source_of(cell)}\n\n"
-    return {cell_id: source.strip() for cell_id, source in sources.items()}
-
-
-def _question(number: int, text: str, cell_id: str, source: str, form: str) -> Cells:
-    """Return the cells of an exercise; none checks an answer in words."""
-    if form == "plain" or text.startswith(IN_WORDS):
-        solution = Solution(source, "", [])
+def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:
+    """Return the cells that ask an exercise, with solution and check where the form has them."""
+    if exercise.is_in_words:
+        cells = _asked_in_words(exercise, entry, form)
     else:
-        solution = _without_checks(source)
-    plain = text.replace("*", "")
-    task = f"Exercise {number}. {plain}"
-    if solution.read:
-        task += f" The check reads {', '.join(solution.read)}."
-    comment = textwrap.fill(task, 100, initial_indent="# ", subsequent_indent="# ")
-    answer_mark, check_mark = FORMATS[form]
-    answer = answer_mark.format(solution.answer)
-    cells = [_code(cell_id, f"{comment}\n{answer}")]
-    if solution.checks:
-        checks = check_mark.format(solution.checks)
-        cells.append(_code(f"{cell_id}-check", checks))
+        cells = _asked_in_code(exercise, form)
     if form == "nbgrader":
-        _grade(cells, number)
+        _grade(cells, exercise.number)
     if form == "otter":
-        return _between_marks(cells, number, cell_id)
+        return _between_marks(cells, exercise)
     return cells
 
 
-def _without_checks(source: str) -> Solution:
-    """Take the checks out of a solution: asserts that read what it names, and name nothing."""
-    assigned = _assigned(source)
-    answer = source.split("\n")
-    checks: list[str] = []
-    read: set[str] = set()
-    for node in reversed(ast.parse(source).body):
-        if not isinstance(node, ast.Assert) or ":=" in ast.unparse(node):
-            continue
-        parts = ast.walk(node)
-        used = {part.id for part in parts if isinstance(part, ast.Name)}
-        names = assigned & used
-        if names:
-            lines = slice(node.lineno - 1, node.end_lineno)
-            checks = answer[lines] + checks
-            del answer[lines]
-            read |= names
-    return Solution("\n".join(answer), "\n".join(checks), sorted(read))
+def _asked_in_words(exercise: Exercise, entry: Entry, form: str) -> Cells:
+    """Return an exercise that is answered in a text: otter wants the question in a cell before."""
+    _, answer_mark, _ = FORMATS[form]
+    question = f"**Exercise {exercise.number}.** {exercise.text}"
+    answer = answer_mark.format(entry.expected.strip())
+    if form == "otter":
+        return [
+            _cell("markdown", f"{exercise.cell_id}-question", question),
+            _cell("markdown", exercise.cell_id, answer),
+        ]
+    return [_cell("markdown", exercise.cell_id, f"{question}\n\n{answer}")]
 
 
-def _assigned(source: str) -> set[str]:
-    """Return the names that the top level of a code assigns."""
-    symbols = symtable.symtable(source, "", "exec").get_symbols()
-    return {symbol.get_name() for symbol in symbols if symbol.is_assigned()}
+def _asked_in_code(exercise: Exercise, form: str) -> Cells:
+    """Return an exercise that is answered in code, and its check if the form takes one."""
+    answer_mark, _, check_mark = FORMATS[form]
+    text = exercise.text.replace("*", "")
+    task = f"Exercise {exercise.number}. {text}"
+    comment = textwrap.fill(task, 100, initial_indent="# ", subsequent_indent="# ")
+    answer = answer_mark.format(exercise.answer)
+    cells = [_code(exercise.cell_id, f"{comment}\n{answer}")]
+    if exercise.check and check_mark:
+        check = check_mark.format(exercise.check)
+        cells.append(_code(f"{exercise.cell_id}-check", check))
+    return cells
 
 
 def _grade(cells: Cells, number: int) -> None:
@@ -307,16 +293,20 @@ def _grade(cells: Cells, number: int) -> None:
         }
 
 
-def _between_marks(cells: Cells, number: int, cell_id: str) -> Cells:
-    """Return the answer to an exercise, and its check, between the raw cells of otter."""
-    answer, *checks = cells
-    is_manual = str(not checks).lower()
-    begin = f"# BEGIN QUESTION\nname: exercise_{number}\npoints: {POINTS}\nmanual: {is_manual}"
-    parts: list = [begin, "# BEGIN SOLUTION", answer, "# END SOLUTION"]
+def _between_marks(cells: Cells, exercise: Exercise) -> Cells:
+    """Return the cells of an exercise between the raw cells of otter."""
+    has_check = bool(exercise.check)
+    begin = (
+        f"# BEGIN QUESTION\nname: exercise_{exercise.number}\npoints: {POINTS}\n"
+        f"manual: {str(not has_check).lower()}"
+    )
+    before = cells[:1] if exercise.is_in_words else []
+    answer, *checks = cells[len(before) :]
+    parts: list = [begin, *before, "# BEGIN SOLUTION", answer, "# END SOLUTION"]
     if checks:
         parts += ["# BEGIN TESTS", *checks, "# END TESTS"]
     parts.append("# END QUESTION")
     for index, part in enumerate(parts):
         if isinstance(part, str):
-            parts[index] = _cell("raw", f"{cell_id}-{index}", part)
+            parts[index] = _cell("raw", f"{exercise.cell_id}-{index}", part)
     return parts

@@ -405,8 +405,9 @@ def command_export(args: argparse.Namespace) -> None:
 def command_class(args: argparse.Namespace) -> None:
     """Write notebooks for a class, with or without solutions."""
     out = Path(args.out or f"build/class/{args.format}")
+    executed = Path(args.executed) if args.executed else None
     written = _tool("teaching").write(
-        repository_root(), args.format, args.only, out, Path(args.executed), args.from_reference
+        repository_root(), args.format, args.only, out, executed, args.from_reference
     )
     print(f"{len(written)} files under {out}")
 

@@ -23,6 +23,7 @@ from interextra.site.book import _claims, write
 from interextra.stats.effects import shown
 from interextra.store.folders import Store
 from interextra.store.prices import described
+from tools.exercises import FOLDER, read_entries
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
@@ -180,6 +181,18 @@ def test_exercises_have_folded_solutions(book):
     assert html.index("solved_1_on") < html.index("solved_2") and "two, in lines." in html
     last_card = html[html.index("two, in lines.") : html.index("All are folded.")]
     assert last_card.count("</div>") >= 1 and "<div" not in last_card
+
+
+def test_teachers_find_what_is_expected_of_every_exercise(book, root):
+    html = page(book, "expected_answers")
+    names = sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))
+    assert names and html.index("<table") < html.index(f"<h2>{names[0][:2]} · ")
+    for name in names:
+        entries = [entry for _, entry in read_entries(root, name)]
+        minutes = sum(entry.minutes for entry in entries)
+        row = html[html.index(f"<p>{name[:2]}</p>") :].partition("</tr>")[0]
+        assert f"<p>{len(entries)}</p>" in row and f"<p>{minutes}</p>" in row, name
+    assert html.count("<p>Expected: ") == sum(len(read_entries(root, name)) for name in names)
 
 
 def test_results_behind_a_prediction_are_folded_until_the_next_heading(book):

@@ -19,6 +19,7 @@ import pytest
 from interextra.claims.claim import stated
 from interextra.site.parameters import kind_of
 from interextra.site.travel import REFERENCE
+from tools.exercises import FOLDER, read_entries
 from tools.verify import compared
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
@@ -44,6 +45,32 @@ socket.socket.connect = local_only
 ONE_WORKER = """
 import os
 os.cpu_count = lambda: 1
+"""
+# A cell before the solution of an exercise that has a check: answers are tried as a student hands
+# them in, without the names of the solution.
+VARIANTS = """
+def _try_variants():
+    import contextlib
+    import io
+
+    for kind, variants in {variants}.items():
+        for count, variant in enumerate(variants, 1):
+            names = {{name: value for name, value in globals().items() if name not in {read}}}
+            result = "is accepted"
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    exec(variant, names)
+                    exec({check!r}, names)
+            except Exception as error:
+                result = f"stops: {{type(error).__name__}}: {{error}}"
+            is_expected = result == "is accepted"
+            if kind == "wrong":
+                is_expected = result.startswith("stops: AssertionError")
+            if not is_expected:
+                print(f"exercise {number}, {{kind}} variant {{count}}: {{result}}")
+
+
+_try_variants()
 """
 
 
@@ -76,9 +103,34 @@ def copied(folder, root):
     return folder
 
 
+def with_variants(path, root):
+    """Put into a copy of a notebook the cells that try the variants of its exercises."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    trials = {}
+    for exercise, entry in read_entries(root, path.stem):
+        if entry.variants:
+            source = VARIANTS.format(variants=entry.variants.model_dump(), **exercise._asdict())
+            trials[exercise.cell_id] = {
+                "cell_type": "code",
+                "id": f"{exercise.cell_id}-variants",
+                "metadata": {"tags": ["variants"]},
+                "source": source,
+                "execution_count": None,
+                "outputs": [],
+            }
+    cells = []
+    for cell in notebook["cells"]:
+        if cell["id"] in trials:
+            cells.append(trials[cell["id"]])
+        cells.append(cell)
+    path.write_text(json.dumps(notebook | {"cells": cells}), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def house(tmp_path_factory, root):
     folder = copied(tmp_path_factory.mktemp("house"), root)
+    for expected in (root / FOLDER).glob("*.yaml"):
+        with_variants(folder / "notebooks" / f"{expected.stem}.ipynb", root)
     run(folder, "--profile", "smoke")
     return folder
 
@@ -131,6 +183,34 @@ def test_provenance_holds_all_declared_parameters(house):
         assert record["method"]["parameters"].keys() == declared.keys() and len(declared) > 4
         assert record["platform"]["software"]["libraries"]["torch"]
         assert record["seconds"]["whole notebook"] > 0 and record["results"]
+
+
+def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
+    variants = {
+        "right": ["two = 2", "two = 3", "three = 2"],
+        "wrong": ["two = 4", "two = 2", "two = 1 / 0"],
+    }
+    source = VARIANTS.format(
+        variants=variants, read=["two"], check="assert two == 2, 'no'", number=5
+    )
+    exec(source, {"two": 2})  # a solution has named it
+    assert capsys.readouterr().out.splitlines() == [
+        "exercise 5, right variant 2: stops: AssertionError: no",
+        "exercise 5, right variant 3: stops: NameError: name 'two' is not defined",
+        "exercise 5, wrong variant 2: is accepted",
+        "exercise 5, wrong variant 3: stops: ZeroDivisionError: division by zero",
+    ]
+
+
+def test_checks_of_exercises_accept_right_answers_and_refuse_wrong_ones(house):
+    wrong = []
+    for name in names(house):
+        path = house / "outputs" / "smoke" / name / f"{name}.ipynb"
+        for cell in json.loads(path.read_text())["cells"]:
+            if "variants" in cell["metadata"].get("tags", []):
+                printed = ["".join(output["text"]) for output in cell["outputs"]]
+                wrong += [f"{name}: {line}" for text in printed for line in text.splitlines()]
+    assert not wrong, "\n".join(wrong)
 
 
 def columns(house, name, notebook=""):
