@@ -47,10 +47,10 @@ def holes(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.Series:
     >>> qrels = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"], "relevance": [1, 0]})
     >>> scores = np.array([[3.0, 2.0, 1.0]])
     >>> run = RunFile.from_arrays(["q"], ["a", "b", "c"], np.array([[0, 1, 2]]), scores)
-    >>> holes(run, qrels, k=2)["q"], holes(run, qrels, k=4)["q"]
-    (0.0, 0.25)
-    >>> 1 - per_query(run, qrels, ["Judged@2"]).loc["q", "Judged@2"]
-    0.5
+    >>> holes(run, qrels, k=2).tolist(), holes(run, qrels, k=4).tolist()
+    ([0.0, 0.0], [0.25, 0.0])
+    >>> (1 - per_query(run, qrels, ["Judged@2"])["Judged@2"]).tolist()
+    [0.5, 1.0]
     """
     ranking = first(run, qrels, k)
     is_hole = ~ranking["doc_id"].isin(qrels["doc_id"])

@@ -303,9 +303,9 @@ def _unjudged_checked(shares: pd.DataFrame) -> Check:
     means = shares.groupby("test_set", sort=False)[["of_topic", "of_any_topic"]].mean()
     percent = 100 * means
     computed = (
-        f"{' / '.join(means.index)}: of the first ten, "
-        f"{_list(percent['of_topic'], '{:.1f} %')} are unjudged for their topic (1 - J@10), "
-        f"{_list(percent['of_any_topic'], '{:.1f} %')} for every topic (hole@10)"
+        "of the first ten, unjudged for their topic (1 - J@10): "
+        f"{_list(percent['of_topic'], '{:.1f} %')}; for every topic (hole@10): "
+        f"{_list(percent['of_any_topic'], '{:.1f} %')}"
     )
     differs = shares["of_topic"] > shares["of_any_topic"]
     return Check(
@@ -313,5 +313,5 @@ def _unjudged_checked(shares: pd.DataFrame) -> Check:
         "Hofstätter, Table 7, J@10",
         computed,
         bool(differs.any()),
-        f"{len(shares)} public runs",
+        f"{len(shares)} public runs: {' / '.join(means.index)}",
     )
