@@ -1,5 +1,6 @@
 """Notebook 13: counts are those of the table, findings lead where they say, own results count."""
 
+import itertools
 import json
 import re
 
@@ -8,8 +9,9 @@ import pytest
 from interextra import figures
 from interextra.notebooks import module_of
 from interextra.notebooks import n13_replication as replication
-from interextra.papers import published
+from interextra.papers import findings, published
 from interextra.papers.replication import CELL, EFFECT, LEVEL, NONE, VERDICTS
+from interextra.site.parameters import profile_parameters
 from interextra.store.errors import InputError
 
 
@@ -111,17 +113,45 @@ def test_claims_are_those_of_the_papers_and_say_what_each_data_set_says(folders)
 
 
 def test_every_finding_leads_to_a_section_that_is_there(root):
-    findings = replication.findings()
+    table = replication.findings()
     names = {f"F{number}" for number in range(1, 23)}
-    assert names <= set(findings["finding"]) and not findings["finding"].duplicated().any()
-    for row in findings.to_dict("records"):
+    assert names <= set(table["finding"]) and not table["finding"].duplicated().any()
+    for row in table.to_dict("records"):
         if row["notebook"]:
             assert row["section"] in headings(root, row["notebook"]), row["finding"]
         elif row["elsewhere"].endswith(".py"):
             assert list(root.glob(f"**/{row['elsewhere']}")), row["finding"]
-    listed = replication.listed(findings)
-    assert listed.count("\n- ") + 1 == len(findings)
+    listed = replication.listed(table)
+    assert listed.count("\n- ") + 1 == len(table)
     assert "[01](01_overlap_annotation_analysis.ipynb)" in listed
+
+
+def test_only_the_finding_about_other_software_alone_is_shown_nowhere():
+    table = replication.findings()
+    assert table.loc[table["notebook"] == "", "finding"].tolist() == ["F11"]
+
+
+def test_public_runs_are_read_with_the_judgements_of_their_test_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_DATA", str(tmp_path))
+    (tmp_path / "qrels.txt").write_text("q 0 d 2\n")
+    (tmp_path / "run.txt").write_text("q Q0 d 1 0.5 bm25\n")
+    runs = [{"test_set": "dl19", "system": "BM25", "file": "$INTEREXTRA_DATA/run.txt"}]
+    qrels = [{"test_set": "dl19", "file": "$INTEREXTRA_DATA/qrels.txt"}]
+    [public] = replication.public_runs(replication.Parameters(runs=runs, qrels=qrels))
+    assert (public.test_set, public.system) == ("dl19", "BM25")
+    assert public.run.frame()["doc_id"].tolist() == public.qrels["doc_id"].tolist() == ["d"]
+    with pytest.raises(InputError, match="'qrels': no file for the test set 'dl19'"):
+        replication.public_runs(replication.Parameters(runs=runs))
+
+
+def test_public_runs_of_small_are_of_both_years_and_of_another_collection(root):
+    notebook = root / "notebooks" / "13_replication_report.ipynb"
+    p = profile_parameters(root, "small", notebook, {})
+    assert p.real_msmarco
+    systems = {(entry["test_set"], entry["system"]) for entry in p.runs}
+    assert systems >= set(itertools.product(findings.DL, findings.PRINTED_SYSTEMS))
+    assert {test_set for test_set, _ in systems} == {entry["test_set"] for entry in p.qrels}
+    assert len(p.qrels) > len(findings.DL)
 
 
 def test_what_is_not_said_names_a_parameter_of_the_notebook_or_a_table():

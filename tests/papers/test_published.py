@@ -150,6 +150,39 @@ def test_all_40_lupart_losses_follow_from_the_shown_means(cells):
         )
 
 
+def test_every_printed_change_lies_in_the_range_of_its_printed_means():
+    changes = published.printed_changes()
+    assert changes["consistent"].all() and (changes["low"] < changes["high"]).all()
+    assert changes.groupby("paper").size().to_dict() == {"lupart": 40, "zhan": 66}
+    named = changes.set_index(["paper", "table", "cell"])
+    dense = named.loc[("zhan", "6", "14k | DR (base) | nDCG@10")]
+    assert dense["change"] == -0.14
+    assert dense["low"] == pytest.approx(0.5285 / 0.6175 - 1)
+    assert dense["high"] == pytest.approx(0.5295 / 0.6165 - 1)
+    how = named.loc[("lupart", "3", "SPLADE | how")]
+    assert how["change"] == pytest.approx(-0.268) and how["low"] < -0.268 < how["high"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "row", "column", "step"),
+    [
+        ("zhan", "14k | DR (base)", "nDCG@10 | Δ", -0.01),  # -14 %, of -14.4 to -14.1 %
+        ("zhan", "14k | DR (base)", "nDCG@10 | Inter.", 0.010),
+        ("lupart", "bi-encoder | Rel Loss", "C0", 0.005),
+        ("lupart", "bi-encoder | Out", "C0", 0.002),
+    ],
+)
+def test_a_misprinted_change_or_mean_is_found(monkeypatch, paper, row, column, step):
+    cells = published.every_cell()
+    is_changed = (cells["paper"] == paper) & (cells["row"] == row) & (cells["column"] == column)
+    assert is_changed.sum() == 1
+    cells.loc[is_changed, "scaled"] += step
+    monkeypatch.setattr(published, "every_cell", lambda: cells)
+    changes = published.printed_changes()
+    wrong = changes.loc[~changes["consistent"], ["paper", "cell"]].to_numpy().tolist()
+    assert wrong == [[paper, published._without_side(f"{row} | {column}")]]
+
+
 def test_same_experiment_has_the_same_numbers_in_two_zhan_tables():
     six, seven, eight, nine = (grid("zhan", number) for number in (6, 7, 8, 9))
     base = eight.loc["DR (base) | BERT | RandNeg"]

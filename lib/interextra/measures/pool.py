@@ -36,6 +36,29 @@ def _head(run: RunFile, k: int) -> pd.DataFrame:
     return table[table["rank"] <= k]
 
 
+def holes(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.Series:
+    """Return hole@k of each query of the qrels as BEIR counts it, indexed by query_id.
+
+    It is the share of k passages that no query has a judgement of; 1 - Judged@k counts those that
+    this query has none of. A query without a ranking has no hole.
+
+    Examples
+    --------
+    >>> qrels = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"], "relevance": [1, 0]})
+    >>> scores = np.array([[3.0, 2.0, 1.0]])
+    >>> run = RunFile.from_arrays(["q"], ["a", "b", "c"], np.array([[0, 1, 2]]), scores)
+    >>> holes(run, qrels, k=2).tolist(), holes(run, qrels, k=4).tolist()
+    ([0.0, 0.0], [0.25, 0.0])
+    >>> (1 - per_query(run, qrels, ["Judged@2"])["Judged@2"]).tolist()
+    [0.5, 1.0]
+    """
+    ranking = first(run, qrels, k)
+    is_hole = ~ranking["doc_id"].isin(qrels["doc_id"])
+    n_holes = is_hole.groupby(ranking["query_id"]).sum()
+    query_ids = pd.Index(qrels["query_id"].unique(), name="query_id")
+    return n_holes.reindex(query_ids, fill_value=0) / k
+
+
 def condensed(run: RunFile, qrels: pd.DataFrame) -> RunFile:
     """Return the run without its unjudged passages (Sakai, SIGIR 2007).
 

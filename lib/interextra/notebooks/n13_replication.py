@@ -13,9 +13,19 @@ import yaml
 
 from interextra.claims.claim import Claim, stated
 from interextra.claims.wording import DATA, NO_TEXTS, NONE, PLACES, conclusion, published
+from interextra.data.load import with_data_folder
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
 from interextra.notebooks import plans
-from interextra.notebooks.parameters import AnyNames, Names, NotebookParameters, parameter
+from interextra.notebooks.parameters import (
+    AnyEntries,
+    AnyNames,
+    Names,
+    NotebookParameters,
+    parameter,
+)
 from interextra.papers import replication
+from interextra.papers.findings import PublicRun
 from interextra.papers.replication import CELL, DECIDED, EFFECT, LEVEL, UNTESTABLE, VERDICTS
 from interextra.stats.formatting import spelled
 from interextra.store.errors import InputError, offenders
@@ -50,6 +60,13 @@ class Parameters(NotebookParameters):
     own_results: AnyNames = parameter(
         [], "those of them whose finished results of yours under outputs/ replace the committed"
     )
+    real_msmarco: bool = parameter(
+        False, "check findings on the released files and public runs (folder: INTEREXTRA_DATA)"
+    )
+    runs: AnyEntries = parameter(
+        [], "public runs for these findings: test_set (dl19 and dl20 among them), system, file"
+    )
+    qrels: AnyEntries = parameter([], "their judgements: test_set, file")
 
 
 def plan(p: Parameters) -> plans.Plan:
@@ -317,6 +334,28 @@ def _items(table: pd.DataFrame) -> Iterator[str]:
             number = row["notebook"][:2]
             where = f"[{number}]({row['notebook']}.ipynb), *{row['section']}*."
         yield f"- **{row['finding']}** ({row['about']}{cell}): {row['sentence']} {where}"
+
+
+def public_runs(p: Parameters) -> list[PublicRun]:
+    """Read the public runs of the parameters.
+
+    Raises
+    ------
+    InputError
+        A file is missing or broken, or a test set has no judgements.
+    """
+    qrels = {}
+    for entry in p.qrels:
+        test_set, path = plans.fields(entry, "test_set", "file")
+        qrels[test_set] = read_qrels(with_data_folder(path))
+    runs = []
+    for entry in p.runs:
+        test_set, system, path = plans.fields(entry, "test_set", "system", "file")
+        if test_set not in qrels:
+            raise InputError(f"parameter 'qrels': no file for the test set {test_set!r}")
+        run = RunFile.read(with_data_folder(path))
+        runs.append(PublicRun(test_set, system, run, qrels[test_set]))
+    return runs
 
 
 def unsaid() -> pd.DataFrame:

@@ -29,6 +29,9 @@ FOLDER = Path(__file__).with_name("published_tables")
 CORE = ["table", "row", "column", "value", "unit", "scaled"]  # columns of every table
 CORE += ["rounding", "text", "source", "note"]
 SEPARATOR = " | "
+# What the name of a cell says of a mean or a change: in domain, out of domain, what lies between
+SIDES = ("Inter.", "Extra.", "Δ", "Avg In", "Out", "Rel Loss")
+FLOAT_ERROR = 1e-9  # of fractions that are printed with few decimals
 Attributes = dict[str, Any]  # of a cell, a column, a table or a paper
 SIZES = ("14k", "45k", "200k")  # training queries of ReSTrain, of 503k
 N_MODELS = 24  # of Zhan's Table 5
@@ -197,6 +200,64 @@ def zhan_deltas() -> pd.DataFrame:
     resttest = resttest.assign(protocol="ReSTTest", n_train="all")
     both = pd.concat([restrain, resttest], ignore_index=True)
     return both.rename(columns={"n_train": "published_n_train"})
+
+
+def printed_changes() -> pd.DataFrame:
+    """Return every printed change beside the changes that its printed means allow.
+
+    A mean printed as 0.485 is any number from 0.4845 to 0.4855, so that the two means of a change
+    allow a range of changes. Zhan, Tables 6 to 9: Extra. / Inter. - 1. Lupart, Tables 2 and 3: the
+    loss (Avg In - Out) / Avg In with the other sign.
+
+    Returns
+    -------
+    DataFrame[paper, table, cell, change, rounding, low, high, consistent]: fractions, negative is a
+    loss; `low` and `high` are the ends of the range, `consistent` says whether a change that is
+    printed like this one lies in it.
+
+    Examples
+    --------
+    >>> changes = printed_changes()
+    >>> changes.groupby("paper")["consistent"].agg(["sum", "size"]).values.tolist()
+    [[40, 40], [66, 66]]
+    """
+    cells = every_cell()
+    names = cells["row"] + SEPARATOR + cells["column"]
+    cells["cell"] = names.map(_without_side)
+    key = ["paper", "table", "cell"]
+    change, inside, outside = (
+        cells[cells["regime"] == regime].set_index(key)
+        for regime in ("delta", "interpolation", "extrapolation")
+    )
+    inside = inside.loc[change.index]
+    outside = outside.loc[change.index]
+    low = (outside["scaled"] - outside["rounding"]) / (inside["scaled"] + inside["rounding"]) - 1
+    high = (outside["scaled"] + outside["rounding"]) / (inside["scaled"] - inside["rounding"]) - 1
+    is_loss = change["unit"] == "percent loss"
+    printed = change["scaled"].where(~is_loss, -change["scaled"])
+    tolerance = change["rounding"] + FLOAT_ERROR
+    table = pd.DataFrame(
+        {
+            "change": printed,
+            "rounding": change["rounding"],
+            "low": low,
+            "high": high,
+            "consistent": printed.between(low - tolerance, high + tolerance),
+        }
+    )
+    return table.reset_index()
+
+
+def _without_side(name: str) -> str:
+    """Return the name of a cell without what says which mean or change it is.
+
+    Examples
+    --------
+    >>> _without_side("bi-encoder | Avg In | C0"), _without_side("45k | SPLADE | R@100 | Δ")
+    ('bi-encoder | C0', '45k | SPLADE | R@100')
+    """
+    parts = name.split(SEPARATOR)
+    return SEPARATOR.join(part for part in parts if part not in SIDES)
 
 
 def zhan_correlations() -> pd.DataFrame:

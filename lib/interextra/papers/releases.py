@@ -6,7 +6,7 @@ queries per cluster.
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +165,41 @@ def _in_released(train_ids: pd.Series, folder: Path, size: str) -> dict[str, np.
     return released
 
 
+def restrain_sizes(folder: Path) -> pd.DataFrame:
+    """Count queries and rows of the released ReSTrain sets (Zhan §4.1.1).
+
+    Parameters
+    ----------
+    folder
+        Zhan's release.
+
+    Returns
+    -------
+    DataFrame[size, regime, queries, rows, repeated_rows], a row per set: `size` as printed (14k),
+    `repeated_rows` those that repeat another row.
+    """
+    rows = []
+    for size, (regime, name) in itertools.product(published.SIZES, RELEASED_REGIMES.items()):
+        qrels = read_restrain(folder, size, name)
+        row = {
+            "size": size,
+            "regime": regime,
+            "queries": qrels["query_id"].nunique(),
+            "rows": len(qrels),
+            "repeated_rows": int(qrels.duplicated().sum()),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def restrain_queries(folder: Path) -> set[str]:
+    """Return the ids of all training queries in the released ReSTrain sets."""
+    query_ids: set[str] = set()
+    for size, name in itertools.product(published.SIZES, RELEASED_REGIMES.values()):
+        query_ids.update(read_restrain(folder, size, name)["query_id"])
+    return query_ids
+
+
 def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
     """Return the bucket (1 to 5) of each query of a released ReSTTest set, by query_id.
 
@@ -291,6 +326,38 @@ def released_queries(folder: Path, shift: str) -> pd.DataFrame:
         queries, _, _ = read_shift(folder, file)
         parts.append(queries.assign(cluster=cluster))
     return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
+
+
+def evaluation_sources(folder: Path, train_ids: Set[str], dev_ids: Set[str]) -> pd.DataFrame:
+    """Count where the queries of each MS-Shift evaluation set come from (Lupart §3.1).
+
+    Parameters
+    ----------
+    folder
+        Lupart's release.
+    train_ids, dev_ids
+        Ids of MS MARCO training queries, as many as are known, and of its dev queries.
+
+    Returns
+    -------
+    DataFrame[shift, cluster, queries, in_train, in_dev, without_text], a row per set: `queries`
+    with judgements, how many of them are known training or dev queries, and how many have no text.
+    """
+    rows = []
+    for shift, files in CLUSTERS.items():
+        for cluster, file in files.items():
+            _, qrels, without_text = read_shift(folder, file)
+            query_ids = qrels["query_id"].drop_duplicates()
+            row = {
+                "shift": shift,
+                "cluster": cluster,
+                "queries": len(query_ids),
+                "in_train": int(query_ids.isin(train_ids).sum()),
+                "in_dev": int(query_ids.isin(dev_ids).sum()),
+                "without_text": len(without_text),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def rules(shift: str) -> dict[str, Rule]:
