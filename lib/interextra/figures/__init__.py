@@ -1,4 +1,4 @@
-"""Eight kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
+"""Nine kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
 
 Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a
 column in print. Instead of a column a list of columns may be given, whose values are joined:
@@ -14,6 +14,7 @@ from interextra.figures.looks import COLOURS, COLUMN, WIDTH, Drawing, colours_of
 from interextra.figures.maps import scatter_map
 from interextra.figures.points import scatter
 from interextra.figures.stacks import bars
+from interextra.figures.waterfalls import waterfall
 
 __all__ = [
     "COLOURS",
@@ -30,4 +31,5 @@ __all__ = [
     "scatter",
     "scatter_map",
     "style",
+    "waterfall",
 ]
