@@ -8,7 +8,15 @@ sys.path.insert(0, str(HERE))
 
 project = html_title = "interextra"
 author = copyright = "the authors of interextra"
-extensions = ["myst_nb", "sphinx_exercise", "sphinx.ext.githubpages", "pages", "committed"]
+extensions = [
+    "myst_nb",
+    "sphinx_exercise",
+    "sphinx.ext.githubpages",
+    "pages",
+    "committed",
+    "concepts",
+    "slides",
+]
 html_theme = "sphinx_book_theme"
 html_theme_options = {
     "use_download_button": False,

@@ -21,6 +21,7 @@ PARTS = f"display:grid;{COLUMNS};gap:.4rem 1.2rem;margin:0"
 NAME = "font-size:.85em;font-weight:400"
 VALUE = "margin:0;text-align:left"
 OUTCOME = f"{VALUE};font-weight:600"
+WHOLE_LINE = ' style="grid-column:1/-1"'
 
 
 class Cards:
@@ -79,6 +80,8 @@ def _card(row: dict) -> str:
 
 def _part(name: str, text: str) -> str:
     """Return a part of a card: its name, and what it says."""
-    look = OUTCOME if name == "conclusion" else VALUE
+    is_outcome = name == "conclusion"
+    look = OUTCOME if is_outcome else VALUE
+    place = WHOLE_LINE if is_outcome else ""
     said = escape(text, quote=False)
-    return f'<div><dt style="{NAME}">{escape(name)}</dt><dd style="{look}">{said}</dd></div>'
+    return f'<div{place}><dt style="{NAME}">{escape(name)}</dt><dd style="{look}">{said}</dd></div>'
