@@ -4,17 +4,20 @@
 for others. On a telephone and on a screen, in light and dark: nothing is wider than the page, no
 console reports an error, text can be read on what is behind it, each figure has a picture and a
 text, no id is there twice, every link leads somewhere, and the keyboard reaches the first link and
-each fold, which shows. Screenshots of the first page are left under build/browser.
+each fold, which shows. The handout of a talk is printed on one page. Screenshots of the first page
+and the handout are left under build/browser.
 """
 
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from lab import MINUTE, OUT, started_chromium
+from lab import MINUTE, OUT, ROOT, started_chromium
 
 FAULTS = Path(__file__).with_name("faults.js").read_text(encoding="utf-8")
 TELEPHONE, SCREEN = 375, 1200
@@ -96,6 +99,20 @@ def dead(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
                 yield f"{path.name}: no part #{part} in {target.name}"
 
 
+def print_handout(browser) -> list[str]:
+    """Print the handout of a talk as PDF: it is one page."""
+    handout, pdf = OUT / "handout.html", OUT / "handout.pdf"
+    subprocess.run([sys.executable, "-m", "tools.handout", handout], check=True, cwd=ROOT)
+    page = browser.new_page()
+    page.set_default_timeout(3 * MINUTE)
+    page.goto(handout.as_uri())
+    page.pdf(path=pdf, format="A4", prefer_css_page_size=True)
+    page.close()
+    n_pages = len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes()))
+    print(f"handout: {n_pages} page")
+    return [] if n_pages == 1 else [f"{pdf} has {n_pages} pages"]
+
+
 def check(browser, folder: Path) -> list[str]:
     """What is wrong in a book."""
     pages = {}
@@ -115,7 +132,9 @@ def main() -> None:
     folders = [Path(name).resolve() for name in sys.argv[1:]]
     OUT.mkdir(parents=True, exist_ok=True)
     with started_chromium() as browser:
-        faults = [fault for folder in folders for fault in check(browser, folder)]
+        faults = print_handout(browser)
+        for folder in folders:
+            faults += check(browser, folder)
     if faults:
         raise SystemExit("\n".join(faults))
 

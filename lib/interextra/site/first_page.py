@@ -108,7 +108,7 @@ def title(notebook: Path) -> str:
 def _lead(profile: str, folder: Path) -> str:
     """Return what the kit asks, and what came out over all data."""
     names = [path.stem for path in notebooks(repository_root())]
-    counts = tally(_tables(name, profile, folder) for name in names)
+    counts = tally(claims_of(name, profile, folder) for name in names)
     came_out = f" {in_words(counts, JUDGED)}" if counts else ""
     return f"{ASKED}{came_out}"
 
@@ -198,7 +198,7 @@ def _claims(folder: Path, profile: str) -> list[str]:
     parts = []
     for tables in sorted(folder.glob("[0-9][0-9]_*/tables")):
         name = tables.parent.name
-        claims = page(_tables(name, profile, folder))
+        claims = page(claims_of(name, profile, folder))
         if claims.empty:
             continue
         question = title(repository_root() / "notebooks" / f"{name}.ipynb")
@@ -209,8 +209,18 @@ def _claims(folder: Path, profile: str) -> list[str]:
     return parts
 
 
-def _tables(name: str, profile: str, folder: Path) -> dict[str, pd.DataFrame]:
-    """Return the claims of a notebook by data set: of the run and of the committed ones."""
+def claims_of(name: str, profile: str, folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the claims of a notebook by data set: of a run, and of the committed ones.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    profile
+        Of the run; its claims stand for the committed ones of the profile.
+    folder
+        Of the run.
+    """
     folders = by_data(profile, folder, (repository_root() / REFERENCE).joinpath)
     tables = {}
     for data, folder_of_data in folders.items():
