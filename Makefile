@@ -29,9 +29,13 @@ test: .venv/ready
 	@$(PY) -m mypy
 	@$(PY) -m pytest -n 2
 
-# JupyterLab in headless Chromium (Debian and Ubuntu: apt install chromium); takes minutes, not part of `make test`.
+# JupyterLab, the pages of a book and the handout in headless Chromium (Debian and Ubuntu: apt install chromium); takes
+# minutes, not part of `make test`. BOOKS: folders of runs, whose books it reads.
+BOOKS ?= outputs/mini-from-reference
 test-browser: .venv/ready build/playwright/ready
 	@PYTHONPATH=build/playwright $(PY) tests/browser/lab.py
+	@[ "$(BOOKS)" != outputs/mini-from-reference ] || .venv/bin/interextra run --from-reference
+	@PYTHONPATH=build/playwright $(PY) tests/browser/book.py $(BOOKS)
 
 build/playwright/ready:
 	@$(PY) -m pip install -q --upgrade --target $(@D) playwright==1.65.2

@@ -15,6 +15,8 @@ extensions = [
     "pages",
     "committed",
     "expected",
+    "concepts",
+    "slides",
 ]
 html_theme = "sphinx_book_theme"
 html_theme_options = {

@@ -213,7 +213,7 @@ def files(folder):
     """Return links to the tables, the figures and the notebook as executed."""
     paths = [
         path
-        for part in ("tables/*.csv", "figures/*.svg", "*.ipynb")
+        for part in ("tables/*.csv", "figures/*.svg", "figures/*.pdf", "*.ipynb")
         for path in sorted(folder.glob(part))
     ]
     named = [

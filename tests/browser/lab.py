@@ -170,26 +170,33 @@ def annotate(page, name: str) -> None:
     print(f"{name}: the sheet holds the three pairs that were clicked, of {total}")
 
 
-def main() -> None:
+@contextmanager
+def started_chromium() -> Iterator:
+    """A headless Chromium."""
     from playwright.sync_api import sync_playwright
 
-    chromium = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = filter(None, map(shutil.which, names))
+    chromium = next(found, None)
     if not chromium:
         raise SystemExit("no Chromium found: apt install chromium")
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def main() -> None:
     steps = {
         "02_restrain": look,
         "08_beir_correlation": look,
         "01_overlap_annotation_analysis": annotate,
     }
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with started_chromium() as browser:
         for name, step in steps.items():
             with lab(browser, name) as page:
                 run_all(page, name)
                 step(page, name)
-        browser.close()
 
 
 if __name__ == "__main__":

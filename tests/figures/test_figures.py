@@ -282,7 +282,10 @@ def test_forest_says_in_words_what_is_seen_and_what_it_means():
         "Forest plot, 4 rows. Δ nDCG@10: 1.0% (BM25, 360), 0.0% (BM25, 1,600), -30.0% (DR (base), 360), -10.0% (DR "
         "(base), 1,600). 2 of 3 published values (diamonds) lie inside the interval there."
     )
-    assert figure.caption == "Intervals below 0: DR (base) (1 of 2)."
+    assert (
+        figure.caption
+        == "Below 0 with the whole interval: DR (base) in 1 of 2. The other intervals include 0."
+    )
     arrows = figures.forest(
         EFFECTS, "model", "delta", "← loss   Δ nDCG@10   gain →", hue="n_train", percent=True
     )
@@ -307,7 +310,7 @@ def test_every_variable_has_a_legend_with_its_name():
     assert [legend.get_title().get_text() for legend in figure.legends] == ["system", "shift", ""]
     (axis,) = figure.axes
     assert [axis.lines[0].get_xdata(), axis.lines[1].get_ydata()] == [[0.3, 0.3], [0.1, 0.1]]
-    assert figure.caption == "Of 3 points 1 lie right of BM25 and 2 above it."
+    assert figure.caption == "Above BM25 (dashed) are 1 of 3 points in j, and 2 in Δ."
     repeated = figures.forest(
         EFFECTS[::2], "model", "delta", "Δ", hue="model"
     )  # the rows name the colours
@@ -397,7 +400,9 @@ def test_heat_frames_what_was_left_out_and_colours_it_against_the_others():
         figure.axes[2].get_xlabel().replace("\n", " ")
         == "RR@10, relative to the models trained with it"
     )
-    assert figure.caption == "6 of 6 framed cells lie below the mean of the others in their column."
+    assert figure.caption == (
+        "On what was excluded from training, models are below those trained with it in 6 of 6 cells (framed)."
+    )
     assert "excluded from training" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
@@ -420,7 +425,10 @@ def test_heat_of_other_numbers_is_coloured_where_sure():
     assert [patch.get_xy() for patch in axis.patches] == [(-0.5, 0.5)] and axis.patches[
         0
     ].get_hatch()  # not computed
-    assert figure.caption == "1 of 3 coloured as above 0, 1 as below."
+    assert (
+        figure.caption
+        == "Of 3 values 1 are above 0 and 1 below; the intervals of the other 1 include 0."
+    )
     keys = ["white: interval includes 0", "not computed"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == keys
 
@@ -531,13 +539,11 @@ def test_curves_pass_through_their_values():
         "interpolation",
         "extrapolation",
     ]
-    assert figure.caption == (
-        "Lines that end higher than they begin, over training queries: interpolation; extrapolation."
-    )
-    numbered = CURVES.assign(fold=[1, 1, 2, 2])
+    assert figure.caption == "Every line of nDCG@10 rises with training queries."
+    numbered = CURVES.assign(fold=[1, 1, 2, 2], y=[0.5, 0.6, 0.5, 0.3])
     folds = pd.concat([numbered.assign(of=of) for of in "ab"])
     caption = figures.curves(folds, "n_train", "y", "fold", "nDCG@10", panel="of").caption
-    assert caption.endswith(": fold 1 (2 of 2 panels); fold 2 (2 of 2 panels).")
+    assert caption.endswith(": fold 1 in both panels. Falling: fold 2 in both panels.")
 
 
 def test_intervals_of_curves_stand_side_by_side_and_a_published_level_is_dotted():
@@ -583,7 +589,7 @@ def test_undefined_effects_leave_a_gap():
     assert len(figures.forest(some, "model", "delta", "Δ", hue="n_train").axes[0].get_yticks()) == 3
     zero = MATRIX.assign(**{"RR@10": 0.0})
     assert (
-        "0 of 6 framed"
+        "in 0 of 6 cells"
         in figures.heat(zero, "without", "on", "RR@10", "RR@10", panel="model").caption
     )
     gap = POINTS.assign(loss=[0.3, np.nan, 0.0])
@@ -597,3 +603,37 @@ def test_undefined_effects_leave_a_gap():
     figures.curves(CURVES.assign(y=np.nan), "n_train", "y", "regime", "nDCG@10")
     with pytest.raises(InputError, match="nothing to draw"):
         figures.curves(CURVES[:0], "n_train", "y", "regime", "nDCG@10")
+
+
+def test_what_shows_differences_says_so_and_has_a_line_at_zero():
+    """A reader took a difference for a level: its axis had the name of the measure, and no 0."""
+    frame = CURVES.rename(columns={"y": "difference"})
+    figure = figures.curves(frame, "n_train", "difference", "regime", "nDCG@10")
+    assert figure.get_supylabel() == "difference in nDCG@10"
+    (axis,) = figure.axes
+    assert [0, 0] in [list(line.get_ydata()) for line in axis.lines]
+    low, high = axis.get_ylim()
+    assert low <= 0 <= high
+    effects = EFFECTS.rename(columns={"delta": "difference"})
+    forest = figures.forest(effects, "model", "difference", "nDCG@10", hue="n_train")
+    assert forest.get_supxlabel() == "difference in nDCG@10"
+    forest = figures.forest(effects, "model", "difference", "A minus B", hue="n_train")
+    assert forest.get_supxlabel() == "A minus B"
+
+
+def test_doublings_are_written_as_numbers():
+    """The ticks of an axis were logarithms: 2, 3, 4 for 4, 8, 16."""
+    frame = CURVES.assign(n_train=[4, 16] * 2)
+    figure = figures.curves(frame, "n_train", "y", "regime", "recall@10", log=True)
+    (axis,) = figure.axes
+    assert [tick.get_text() for tick in axis.get_xticklabels()] == ["4", "16"]
+    first, second, *_ = axis.lines
+    assert (np.array(first.get_xdata()) < np.array(second.get_xdata())).all()
+
+
+def test_bm25_has_its_own_colour_where_it_alone_has_a_hue():
+    frame = EFFECTS.assign(text=["no model", "no model", "target", "other"])
+    (axis,) = figures.forest(frame, "model", "delta", "Δ", hue="text").axes
+    edges = [to_hex(colour) for colour in axis.collections[2].get_edgecolors()]
+    assert edges[:2] == [figures.COLOURS["BM25"].lower()] * 2
+    assert len(set(edges)) == 3

@@ -13,16 +13,21 @@ from html.parser import HTMLParser
 import nbformat
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 from toy_parameters import plan_with
 
 from interextra.claims import wording
+from interextra.claims.cards import html
 from interextra.notebooks import n00_start_here as start_here
 from interextra.notebooks.plans import cells_of
-from interextra.site.book import _claims, write
+from interextra.site.book import write
+from interextra.site.first_page import first_page
+from interextra.site.repository import notebooks
 from interextra.stats.effects import shown
 from interextra.store.folders import Store
 from interextra.store.prices import described
+from tools import teaching
 from tools.exercises import FOLDER, read_entries
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -89,7 +94,10 @@ def book(tmp_path_factory):
         code("solved_2", metadata={"tags": ["solution"]}),
     ]
     for name, parts in (("02_here", cells), ("03_there", [text("# And there?")])):
-        (folder / name / "tables").mkdir(parents=True)
+        for part in ("tables", "figures"):
+            (folder / name / part).mkdir(parents=True)
+        shutil.copy(picture, folder / name / "figures" / "main.png")
+        (folder / name / "figures" / "main.pdf").write_bytes(b"")
         (folder / name / "tables" / "effects.csv").write_text("a\n1\n")
         language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
         nbformat.write(
@@ -100,7 +108,9 @@ def book(tmp_path_factory):
             "answer": {
                 "sentences": [f"{HOSTILE} | loses 3 %.", "another"],
                 "not_shown": "",
-                "figure": "",
+                "figure": "main",
+                "alt": 'a "falling" line',
+                "width": 300,
             }
         }
         (folder / name / "metrics.json").write_text(json.dumps(noted))
@@ -112,6 +122,26 @@ def book(tmp_path_factory):
 
 def page(book, name):
     return (book / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_a_card_has_the_figure_of_the_answer_and_says_what_is_seen(book):
+    pictures = [one for tag, one in Tags(page(book, "index")).found if tag == "img"]
+    cards = [one for one in pictures if one["src"].startswith("_pictures/")]
+    assert [one["alt"] for one in cards] == ['a "falling" line'] * 2
+    assert all((book / one["src"]).is_file() for one in cards)
+
+
+def test_the_first_page_begins_with_what_the_kit_asks_and_what_came_out_over_all_data(book):
+    _, _, index = page(book, "index").partition("bd-article")
+    asked, came_out = index.index("This kit asks"), index.index("claims that were judged on")
+    assert asked < came_out < index.index("Results of the run") < index.index("Does it lose?")
+
+
+@pytest.mark.parametrize("profile", ["mini", "small", "worlds", "real", "smoke", "fresh"])
+def test_each_profile_has_a_text_of_its_own(root, tmp_path, profile):
+    profiles = root / "book" / "profiles.yaml"
+    markdown = first_page(tmp_path / f"{profile}-from-reference", [], profiles, "")
+    assert f"the profile **{profile}**" in markdown and "nothing was trained" in markdown
 
 
 def test_the_first_page_has_questions_answers_minutes_and_what_is_missing(book):
@@ -157,11 +187,51 @@ def test_a_first_page_concludes_what_the_notebooks_do(root, tmp_path, profile, n
         data: tables / of / notebook / "tables" / "claims.csv" for data, of in wording.DATA.items()
     }
     whole = wording.page({data: pd.read_csv(path) for data, path in read.items() if path.is_file()})
-    told = _claims(folder, ["claim", "conclusion"])
-    assert [row[:2] for row in told] == whole[["claim", "conclusion"]].values.tolist()
-    assert any(
-        "not testable" in conclusion or "the worlds" in conclusion for _, conclusion, _ in told
-    )
+    markdown = first_page(folder, [], root / "book" / "profiles.yaml", "")
+    assert html(whole) in markdown
+    assert "not testable" in markdown or "the worlds" in markdown
+
+
+def test_claims_of_a_notebook_are_folded_cards_with_the_claim_above_its_numbers(root, tmp_path):
+    """A table had a word a line."""
+    folder = tmp_path / "small-from-reference"
+    name = "03_resttest"
+    committed = root / "outputs" / "reference" / "small"
+    shutil.copytree(committed / name / "tables", folder / name / "tables")
+    markdown = first_page(folder, [], root / "book" / "profiles.yaml", "")
+    folded = markdown[markdown.index('<details class="claims">') :]
+    assert "<table" not in folded and "\n\n" not in folded  # one block of HTML
+    first = folded[: folded.index("</dl>")]
+    assert first.index("A dense retriever is less effective on a bucket") < first.index("<dt")
+    names = re.findall(r"<dt[^>]*>([^<]*)</dt>", first)
+    assert names == ["margin", "published", "MedQuAD", "fourteen worlds", "conclusion"]
+
+
+def test_the_concept_map_leads_to_pages_that_exist_and_is_a_list_too(book, root):
+    html = page(book, "talk")
+    drawn = html[html.index('<div class="concepts">') : html.index("</svg>")]
+    links = re.findall(r'<a href="([^"]*)"', drawn)
+    assert set(links) == {"02_here.html", "03_there.html"}
+    plan = yaml.safe_load((root / "book" / "concepts.yaml").read_text(encoding="utf-8"))
+    assert html.count("</em> → ") == len(plan["links"]) == drawn.count('class="tip"')
+    row_of = {name: at for at, row in enumerate(plan["rows"]) for name in row}
+    assert all(row_of[end] == row_of[start] + 1 for start, end, _ in plan["links"])
+    named = {concept.get("notebook") for row in plan["rows"] for concept in row.values()} - {None}
+    assert named == {path.name[:2] for path in notebooks(root)}
+
+
+def test_the_talk_counts_the_slides_that_the_command_makes(book, root, tmp_path):
+    html = page(book, "talk")
+    executed = tmp_path / "executed"
+    for path in notebooks(root, "02,05,09"):
+        (executed / path.stem).mkdir(parents=True)
+        shutil.copy(path, executed / path.stem)
+    kinds = []
+    for path in teaching.write(root, "slides", "02,05,09", tmp_path / "slides", executed, False):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        kinds += [cell["metadata"]["slideshow"]["slide_type"] for cell in cells]
+    assert f"{kinds.count('slide')} slides in 20 minutes" in html
+    assert f"{kinds.count('subslide')} more stand below them" in html
 
 
 def test_sphinx_has_nothing_to_complain_about(book):
@@ -172,7 +242,8 @@ def test_links_go_to_pages_that_exist_and_terms_once_to_the_glossary(book):
     links = Tags(page(book, "02_here")).of("a", "href")
     assert "03_there.html" in links and not any("04_not" in link for link in links)
     assert sum(link == "glossary.html#term-interpolation" for link in links) == 1
-    assert {"02_here/tables/effects.csv", "02_here/02_here.ipynb"} <= set(links)
+    files = {"tables/effects.csv", "figures/main.pdf", "02_here.ipynb"}
+    assert {f"02_here/{name}" for name in files} <= set(links)
 
 
 def test_exercises_have_folded_solutions(book):

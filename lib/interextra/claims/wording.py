@@ -105,7 +105,7 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
     answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
     title = answers.get(notebook, {})
     answer, decided, undecided = [], [], []
-    for claim, rows in _by_claim(tables):
+    for claim, rows in by_claim(tables):
         if claim.name == title.get("claim"):
             answer.append(_answer(claim, rows, title))
         elif conclusion(claim, rows).startswith(OPEN):
@@ -140,7 +140,7 @@ def lead(
     """
     titles = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
     title = titles.get(notebook, {})
-    for claim, rows in _by_claim(tables):
+    for claim, rows in by_claim(tables):
         if claim.name == title.get("claim"):
             outcome = conclusion(claim, rows)
             evidence = f"{_estimates(claim, rows)}{_on_collections(claim, over_collections)}."
@@ -405,7 +405,7 @@ def page(tables: Tables) -> pd.DataFrame:
     """
     asked = [data for data in tables if len(tables[data])]
     lines, conclusions = [], []
-    for claim, rows in _by_claim(tables):
+    for claim, rows in by_claim(tables):
         line = {
             "claim": claim.sentence,
             "margin": margin(claim),
@@ -422,8 +422,13 @@ def page(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(lines).fillna(NONE).assign(conclusion=conclusions)
 
 
-def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
-    """Return each claim that some tables answer, with its row in each data set."""
+def by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
+    """Return each claim that some tables answer, with its row in each data set.
+
+    Parameters
+    ----------
+    tables : name of the data → a table, as of `page`.
+    """
     rows: dict[str, dict[str, Row]] = {}
     for data, table in tables.items():
         complete = table.astype(object).fillna(NO_TEXTS)

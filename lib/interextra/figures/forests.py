@@ -9,6 +9,7 @@ from pandas import DataFrame
 from interextra.figures.looks import (
     COLOURS,
     INK,
+    SYSTEMS,
     Drawing,
     colours_of,
     has_systems,
@@ -23,7 +24,15 @@ from interextra.figures.panels import (
     name_rows,
     panels_of,
 )
-from interextra.figures.words import Names, counted, extent_of, in_words, names_of
+from interextra.figures.words import (
+    Names,
+    axis_name,
+    counted,
+    extent_of,
+    in_words,
+    names_of,
+)
+from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.formatting import drawn_over
 
 OPTIONAL = ("published", "claim_low", "claim_high", "excluded")  # columns
@@ -48,17 +57,18 @@ def forest(
         intervals are over, for the caption. excluded: where true, points are hollow.
     row : names of the rows.
     effect : the column of the effects.
-    label : of the x-axis.
+    label : of the x-axis; of differences it says so where it does not yet.
     panel : a panel each.
     hue : a colour each; several hues of a row stand below each other.
     percent : effects are fractions.
     """
     missing = [name for name in OPTIONAL if name not in frame]
     frame = frame.assign(**dict.fromkeys(missing, np.nan))
+    label = axis_name(label, effect)
     row_names = names_of(frame, row)
     rows_are_systems = has_systems(row_names)
     coloured = row if rows_are_systems and not hue else hue
-    colours = colours_of(frame, coloured)
+    colours = colours_of(frame, coloured) | _of_bm25(frame, row_names, coloured)
     panels = panels_of(frame, panel)
     is_unique = [names_of(part, row).is_unique for part in panels.values()]
     beside = "" if all(is_unique) else hue
@@ -85,6 +95,14 @@ def forest(
     seen = f"Forest plot, {len(frame)} rows. {extent}"
     figure.say(message, seen + _inside(frame))
     return figure
+
+
+def _of_bm25(frame: DataFrame, row_names: pd.Series, hue: Names) -> dict[str, str]:
+    """Return the colour of BM25 for each hue that BM25 alone has."""
+    is_bm25 = row_names == BM25
+    hues = names_of(frame, hue)
+    of_others = set(hues[~is_bm25])
+    return {name: SYSTEMS[BM25] for name in hues[is_bm25] if name not in of_others}
 
 
 def _height(part: DataFrame, row: Names, beside: Names) -> float:
@@ -154,11 +172,20 @@ def _marks(frame: DataFrame) -> list[Line2D]:
 
 
 def _beside_zero(frame: DataFrame, names: pd.Series) -> str:
-    """Return whose intervals do not include 0."""
+    """Return which effects are below and above 0 with their whole interval."""
     below = frame["high"] < 0
     above = frame["low"] > 0
-    sides = {"Intervals below 0": below, "Intervals above 0": above}
-    return counted(sides, names) or "Every interval includes 0."
+    if len(frame) > 1:
+        for side, is_there in {"below": below, "above": above}.items():
+            if is_there.all():
+                return f"All effects are {side} 0, with their whole intervals."
+    sides = {"Below 0 with the whole interval": below, "Above 0 with the whole interval": above}
+    sentences = counted(sides, names)
+    if not sentences:
+        return "Every interval includes 0."
+    if (below | above).all():
+        return sentences
+    return f"{sentences} The other intervals include 0."
 
 
 def _inside(frame: DataFrame) -> str:

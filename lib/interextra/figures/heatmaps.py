@@ -244,15 +244,22 @@ def _below_others(grids: Iterable[_Grid]) -> str:
     relative = np.concatenate(diagonals)
     n_below = (relative < 0).sum()
     n = len(relative)
-    return f"{n_below} of {n} framed cells lie below the mean of the others in their column."
+    return (
+        f"On what was excluded from training, models are below those trained with it in {n_below} "
+        f"of {n} cells (framed)."
+    )
 
 
 def _beside_zero(frame: DataFrame, value: str, sure: str) -> str:
-    """Return how many cells are coloured as above and as below 0."""
+    """Return how many cells with a colour are above and below 0, and how many have none."""
     is_known = frame[value].notna()
     is_coloured = frame[sure] if sure else is_known
     is_above = frame.loc[is_coloured, value] > 0
     n_above = is_above.sum()
     n_below = len(is_above) - n_above
     n_known = is_known.sum()
-    return f"{n_above} of {n_known} coloured as above 0, {n_below} as below."
+    message = f"Of {n_known} values {n_above} are above 0 and {n_below} below"
+    n_white = n_known - len(is_above)
+    if n_white:
+        return f"{message}; the intervals of the other {n_white} include 0."
+    return f"{message}."

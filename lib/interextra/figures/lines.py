@@ -10,7 +10,15 @@ from pandas import DataFrame
 
 from interextra.figures.looks import INK, Drawing, colours_of, keys_of, kind_of_figure
 from interextra.figures.panels import figure_of, finish, panels_of
-from interextra.figures.words import Names, counted, extent_of, in_words, names_of
+from interextra.figures.words import (
+    DIFFERENCES,
+    Names,
+    axis_name,
+    counted,
+    extent_of,
+    in_words,
+    names_of,
+)
 
 LEVEL_STYLES = ("--", ":", "-.")  # of horizontal lines
 CHOSEN = "chosen"  # column that marks a place on the x-axis
@@ -25,6 +33,7 @@ def curves(
     label: str,
     panel: Names = "",
     percent: bool = False,
+    log: bool = False,
 ) -> Drawing:
     """Return lines over a number, a colour a hue.
 
@@ -32,21 +41,27 @@ def curves(
     ----------
     frame : columns x, y, and low and high where there are intervals, drawn as bars: then lines
         stand apart. published: a level, the same for all x, dotted.
-    label : of the y-axis.
+    label : of the y-axis; of differences it says so where it does not yet, and a line is at 0.
     panel : a panel each.
     percent : y are fractions.
+    log : x is a few numbers on a logarithmic axis, which alone are written below it.
     """
     panels = panels_of(frame, panel)
     colours = colours_of(frame, hue)
-    asides = _asides(frame, x, colours)
+    label = axis_name(label, y)
+    asides = _asides(frame, x, colours, log)
     figure, drawn = figure_of(panels, 1.7, 3, sharex=True, sharey=True)
     for axis, part in drawn:
-        _draw_lines(axis, part, x, y, hue, colours, asides)
+        _draw_lines(axis, part, x, y, hue, colours, asides, log)
+        if y in DIFFERENCES:
+            axis.axhline(0, color="black", lw=0.8)
     _limit(figure.axes[0], frame, y)  # and so all panels
+    if log:
+        _make_logarithmic(figure.axes, frame[x])
     hues = keys_of(colours, marker="o", ms=4, lw=2)
     level = keys_of({"published": INK}, ls=":") if "published" in frame else []
     finish(figure, {in_words(hue): hues, "": level}, in_words(x), label, percent)
-    message = _rising(panels.values(), x, y, hue)
+    message = _rising(panels.values(), x, y, hue, label)
     what = f"Lines of {label} over {in_words(x)}"
     seen = extent_of(what, frame, y, [hue, x, panel], percent)
     figure.say(message, seen)
@@ -90,7 +105,7 @@ def bands(
     if CHOSEN in frame:
         marks = keys_of({"chosen on the gate's queries": INK}, lw=0.8)
     finish(figure, {in_words(hue): hues, "": [*level_keys, *marks]}, in_words(x), label)
-    message = _rising(panels.values(), x, y, hue)
+    message = _rising(panels.values(), x, y, hue, label)
     seen = extent_of(f"Lines of {label} over {in_words(x)}", frame, y, [hue, x, panel])
     for name, level in (levels or {}).items():
         seen += f" {name}: {level:.3g}."
@@ -146,13 +161,17 @@ def _rises(parts: Iterable[DataFrame], x: str, y: str, hue: Names) -> DataFrame:
     return DataFrame(rises, columns=["name", "rise"])
 
 
-def _asides(frame: DataFrame, x: str, names: Collection[str]) -> dict[str, float]:
-    """Return how far aside each line stands, so that bars of intervals can be told apart."""
+def _asides(frame: DataFrame, x: str, names: Collection[str], log: bool) -> dict[str, float]:
+    """Return how far aside each line stands, so that bars of intervals can be told apart.
+
+    Of the range of x, or of that of its logarithm.
+    """
     if "low" not in frame:
         return dict.fromkeys(names, 0)
     middle = (len(names) - 1) / 2
     places = np.arange(len(names)) - middle
-    asides = 0.02 * np.ptp(frame[x]) * places
+    numbers = np.log(frame[x]) if log else frame[x]
+    asides = 0.02 * np.ptp(numbers) * places
     return dict(zip(names, asides, strict=True))
 
 
@@ -164,13 +183,16 @@ def _draw_lines(
     hue: Names,
     colours: dict[str, str],
     asides: dict[str, float],
+    log: bool,
 ) -> None:
     """Draw the lines of a panel, each aside of the others."""
     for name, line in _lines(part, x, hue).items():
-        places = line[x] + asides[name]
+        aside = asides[name]
+        places = line[x] * np.exp(aside) if log else line[x] + aside
         _draw_line(axis, line, places, y, colours[name])
-    has_whole_numbers = pd.api.types.is_integer_dtype(part[x])
-    axis.locator_params(axis="x", integer=has_whole_numbers)
+    if not log:
+        has_whole_numbers = pd.api.types.is_integer_dtype(part[x])
+        axis.locator_params(axis="x", integer=has_whole_numbers)
 
 
 def _draw_line(
@@ -199,17 +221,24 @@ def _limit(axis: Axes, frame: DataFrame, y: str) -> None:
     highest = frame[y].max() + room
     low = np.fmax(frame["low"].min(), lowest)
     high = np.fmin(frame["high"].max(), highest)
+    if y in DIFFERENCES:
+        low, high = min(low, 0), max(high, 0)
     axis.set_ylim(low - 0.1 * room, high + 0.1 * room)
 
 
-def _rising(parts: Iterable[DataFrame], x: str, y: str, hue: Names) -> str:
+def _rising(parts: Iterable[DataFrame], x: str, y: str, hue: Names, label: str) -> str:
     """Return which lines of all panels end higher than they begin, and which lower."""
     lines = _rises(parts, x, y, hue)
     names = lines["name"]
+    over = in_words(x)
+    for side, is_there in {"rises": lines["rise"] > 0, "falls": lines["rise"] < 0}.items():
+        if is_there.all():
+            which = "Every" if len(lines) > 1 else "The"
+            return f"{which} line of {label} {side} with {over}."
     if names.str.isdigit().all():
         names = f"{in_words(hue)} " + names
     sides = {
-        f"Lines that end higher than they begin, over {in_words(x)}": lines["rise"] > 0,
-        "Lower": lines["rise"] < 0,
+        f"Rising with {over}": lines["rise"] > 0,
+        "Falling": lines["rise"] < 0,
     }
     return counted(sides, names, " panels")

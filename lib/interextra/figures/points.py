@@ -48,7 +48,7 @@ def scatter(
     seen = extent_of(what, frame, y, [hue, marker, panel], percent)
     message = seen
     if beside:
-        message = _beside(figure, frame[x], frame[y], *beside)
+        message = _beside(figure, frame[x], frame[y], *beside, in_words(x), label)
     elif diagonal and ends:
         message = _near(frame, x, *ends, label)
     legends = _legends(hue, colours, marker, shapes, beside)
@@ -88,9 +88,10 @@ def _draw_points(
 def _near(frame: DataFrame, x: str, low: str, high: str, label: str) -> str:
     """Return for how many points the interval of y holds x."""
     holds = (frame[low] <= frame[x]) & (frame[x] <= frame[high])
-    held = f"hold the {in_words(x)}, which the line marks"
     n_points = frame[low].notna().sum()
-    return f"Intervals of {holds.sum()} of {n_points} points ({label}) {held}."
+    return (
+        f"{holds.sum()} of {n_points} intervals of {label} include the {in_words(x)} (dotted line)."
+    )
 
 
 def _draw_diagonal(axis: Axes, percent: bool) -> None:
@@ -135,8 +136,10 @@ def _beside(
     system: str,
     system_x: float,
     system_y: float,
+    name_of_x: str,
+    name_of_y: str,
 ) -> str:
-    """Draw a system as lines, and return how many points lie right of it, and above it."""
+    """Draw a system as lines, and return how many points exceed it on either axis."""
     for axis in figure.axes:
         if axis.axison:
             axis.axvline(system_x, color=GREY, ls="--", lw=1.2)
@@ -144,4 +147,7 @@ def _beside(
     n_right = (x > system_x).sum()
     n_above = (y > system_y).sum()
     n = len(x)
-    return f"Of {n} points {n_right} lie right of {system} and {n_above} above it."
+    return (
+        f"Above {system} (dashed) are {n_right} of {n} points in {name_of_x}, "
+        f"and {n_above} in {name_of_y}."
+    )

@@ -11,6 +11,10 @@ from pandas import DataFrame
 Names = str | list[str]  # of columns; "" is none
 NAME = 1.7  # inches, of the name of a row at most: a longer one is wrapped
 FEW = 8  # values that texts name one by one
+# columns that hold differences: 0 says that there is none
+DIFFERENCES = ("difference", "change", "delta")
+# what the name of an axis of differences says already
+OF_DIFFERENCE = re.compile(r"difference|minus|change|gain|loss|Δ")
 WORDS = {
     "n_train": "training queries",
     "model": "system",
@@ -31,6 +35,19 @@ def in_words(name: Names) -> str:
         return WORDS[name]
     spaced = name.replace("_", " ")
     return re.sub(r"^C(\d+)$", r"topic \1", spaced)
+
+
+def axis_name(label: str, column: str) -> str:
+    """Return the name of an axis, which says so where it shows differences.
+
+    Examples
+    --------
+    >>> axis_name("RR@10", "difference"), axis_name("RR@10", "mean")
+    ('difference in RR@10', 'RR@10')
+    """
+    if column not in DIFFERENCES or OF_DIFFERENCE.search(label):
+        return label
+    return f"difference in {label}"
 
 
 def names_of(frame: DataFrame, columns: Names) -> pd.Series:
@@ -65,7 +82,14 @@ def wrapped(text: str, inches: float) -> str:
 
 
 def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> str:
-    """Return who is on which side, and how often of how many (`what` is counted)."""
+    """Return who is on which side, and how often of how many (`what` is counted).
+
+    Examples
+    --------
+    >>> loses = pd.Series([True, True, False, True])
+    >>> counted({"Below 0": loses}, pd.Series(["dense", "dense", "BM25", "SPLADE"]))
+    'Below 0: dense in both; SPLADE.'
+    """
     sentences = []
     for side, is_on_side in sides.items():
         parts = []
@@ -75,12 +99,19 @@ def counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> st
             if n > 0:
                 part = in_words(name)
                 if size > 1:
-                    part += f" ({n} of {size}{what})"
+                    part += f" in {_of(n, size)}{what}"
                 parts.append(part)
         if parts:
             listed = "; ".join(parts)
             sentences.append(f"{side}: {listed}.")
     return " ".join(sentences)
+
+
+def _of(n: int, size: int) -> str:
+    """Return how many of several, in words where it is all of them."""
+    if n < size:
+        return f"{n} of {size}"
+    return "both" if size == 2 else f"all {size}"
 
 
 def extent_of(

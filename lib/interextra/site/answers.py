@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from IPython.display import display
@@ -92,16 +92,11 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     heading
         Of what this run says.
     """
-    noted_of = {heading: (answer_of(here), here)}
-    if profile != "small":
-        on_real_data = committed / "small" / name
-        real = _noted_on_real_data(on_real_data, name)
-        noted_of = {"On real data (profile small)": (real, on_real_data), **noted_of}
-    noted_of = {said: found for said, found in noted_of.items() if found[0]}
+    noted_of = _noted(name, profile, here, committed, heading)
     if not noted_of:
         return []
-    first, folder = next(iter(noted_of.values()))
-    found = _lead(name, profile, here, committed) or Lead(first["sentences"][0], "")
+    first, _ = next(iter(noted_of.values()))
+    found = lead_of(name, profile, here, committed) or Lead(first["sentences"][0], "")
     answer, evidence = (escape(part, quote=False) for part in found)
     outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
     if first["not_shown"]:
@@ -111,8 +106,33 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     return [*outputs, _markdown(folded)]
 
 
-def _lead(name: str, profile: str, here: Path, committed: Path) -> Lead | None:
-    """Return what answers the title; None where no claim does."""
+def _noted(
+    name: str, profile: str, here: Path, committed: Path, heading: str
+) -> dict[str, tuple[Noted, Path]]:
+    """Return what is said of a run → its answer and its folder, the committed run of small first.
+
+    Runs that noted nothing are left out.
+    """
+    noted_of = {heading: (answer_of(here), here)}
+    if profile != "small":
+        on_real_data = committed / "small" / name
+        real = _noted_on_real_data(on_real_data, name)
+        noted_of = {"On real data (profile small)": (real, on_real_data), **noted_of}
+    return {said: found for said, found in noted_of.items() if found[0]}
+
+
+def lead_of(name: str, profile: str, here: Path, committed: Path) -> Lead | None:
+    """Return what answers the title of a notebook; None where no claim does.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    profile
+        Of the run in the folder `here`; its claims stand for the committed ones of the profile.
+    committed
+        outputs/reference.
+    """
     folders = {data: committed / of_profile / name for data, of_profile in DATA.items()}
     folders |= {data: here for data, of_profile in DATA.items() if of_profile == profile}
     tables = {}
@@ -138,15 +158,37 @@ def _noted_on_real_data(folder: Path, name: str) -> Noted:
     return noted
 
 
-def _figure(answers: Iterable[tuple[Noted, Path]]) -> list[Output]:
+class Picture(NamedTuple):
+    """The figure of an answer: its file, what is seen, and its width in pixels."""
+
+    path: Path
+    alt: str
+    width: int
+
+
+def picture_of(name: str, profile: str, here: Path, committed: Path) -> Picture | None:
+    """Return the figure that stands under the title of a notebook; see `lead_of`."""
+    noted_of = _noted(name, profile, here, committed, "")
+    return _first_picture(noted_of.values())
+
+
+def _first_picture(answers: Iterable[tuple[Noted, Path]]) -> Picture | None:
     """Return the figure of the first answer that has one."""
     for noted, folder in answers:
-        figure = folder / "figures" / f"{noted['figure']}.png"
-        if figure.is_file():
-            picture = base64.b64encode(figure.read_bytes()).decode()
-            metadata = {"alt": noted["alt"], "width": noted["width"]}
-            return [_output({"image/png": picture}, {"image/png": metadata})]
-    return []
+        path = folder / "figures" / f"{noted['figure']}.png"
+        if path.is_file():
+            return Picture(path, noted["alt"], noted["width"])
+    return None
+
+
+def _figure(answers: Iterable[tuple[Noted, Path]]) -> list[Output]:
+    """Return the figure of the first answer that has one, as an output."""
+    found = _first_picture(answers)
+    if found is None:
+        return []
+    picture = base64.b64encode(found.path.read_bytes()).decode()
+    metadata = {"alt": found.alt, "width": found.width}
+    return [_output({"image/png": picture}, {"image/png": metadata})]
 
 
 def _markdown(text: str) -> Output:

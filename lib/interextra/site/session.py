@@ -15,6 +15,7 @@ import pandas as pd
 
 from interextra import figures
 from interextra.claims import collections_wording
+from interextra.claims.cards import Cards
 from interextra.claims.claim import REAL
 from interextra.claims.judgement import on_rows
 from interextra.data.load import open_collection
@@ -217,7 +218,7 @@ class Session(OutputFolder):
         compute().to_parquet(path, compression="zstd")
         return pd.read_parquet(path)  # as a reader of the reference gets it
 
-    def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
+    def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Cards:
         """Judge this notebook's claims by the rows of some tables; write claims.csv and gate.csv.
 
         No file is written where the tables answer none. The sentences are in `concluded`.
@@ -231,7 +232,7 @@ class Session(OutputFolder):
 
         Returns
         -------
-        Styler
+        Cards
             The claims for the page, beside what the committed reference says of other data.
         """
         conclusions = conclude(
@@ -251,7 +252,7 @@ class Session(OutputFolder):
             print("Claims that this run does not evaluate:", *sentences, sep="\n- ")
         self._claims = conclusions.in_figures
         self.concluded = conclusions.sentences
-        return shown(conclusions.page)
+        return Cards(conclusions.page)
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""

@@ -1,0 +1,65 @@
+"""How many slides the notebooks of a talk have, and how long each may take.
+
+```{slides} 02, 05, 09
+:minutes: 20
+```
+
+counts the cells tagged `slide` as `interextra class --format slides` makes slides of them.
+"""
+
+import json
+from typing import ClassVar
+
+import pandas as pd
+from docutils import nodes
+from docutils.parsers.rst.directives import positive_int
+from sphinx.util.docutils import SphinxDirective
+
+from interextra.site.first_page import title
+from interextra.site.repository import notebooks, repository_root
+from interextra.stats.effects import shown
+
+
+def setup(app):
+    """Tell Sphinx of the directive."""
+    app.add_directive("slides", Slides)
+    return {"parallel_read_safe": True}
+
+
+class Slides(SphinxDirective):
+    """A table: notebook, question, slides, slides below them, minutes."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar = {"minutes": positive_int}
+
+    def run(self):
+        """Return the table, and above it all slides together."""
+        rows = []
+        for path in notebooks(repository_root(), self.arguments[0]):
+            self.env.note_dependency(str(path))
+            rows.append([path.stem[:2], title(path), *counted(path)])
+        table = pd.DataFrame(rows, columns=["notebook", "question", "slides", "below them"])
+        total = table["slides"].sum()
+        minutes = self.options["minutes"]
+        each = minutes / total
+        below = table["below them"].sum()
+        text = (
+            f"{total} slides in {minutes} minutes, {each:.1f} minutes each. {below} more stand "
+            "below them, for questions."
+        )
+        table["minutes"] = (each * table["slides"]).map("{:.0f}".format)
+        page = shown(table).to_html()
+        return [nodes.paragraph("", text), nodes.raw("", page, format="html")]
+
+
+def counted(path):
+    """Return the slides of a notebook, and those below them.
+
+    A text begins a slide, the first code after it stays on it, further code goes below it.
+    """
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    shown_cells = [cell for cell in cells if "slide" in cell["metadata"].get("tags", [])]
+    kinds = [cell["cell_type"] for cell in shown_cells]
+    after = list(zip(kinds, kinds[1:], strict=False))
+    return kinds.count("markdown"), after.count(("code", "code"))

@@ -1,0 +1,85 @@
+"""What came out of all claims, in a sentence."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from interextra.claims.wording import (
+    DEPENDS,
+    NEGATIVE,
+    NO_DIFFERENCE,
+    POSITIVE,
+    UNJUDGED,
+    Tables,
+    by_claim,
+    conclusion,
+)
+
+HOLDS = "holds"
+CONTRADICTED = "contradicted"
+OTHER = "open"
+# an outcome of a claim → what is said of one with it, and of several
+OUTCOMES = {
+    HOLDS: ("is supported", "are supported"),
+    CONTRADICTED: ("is contradicted", "are contradicted"),
+    DEPENDS: ("depends on the data", "depend on the data"),
+    NO_DIFFERENCE: (
+        "shows no difference beyond its margin",
+        "show no difference beyond their margins",
+    ),
+    OTHER: ("is undecided or not testable there", "are undecided or not testable there"),
+}
+
+
+def tally(tables_of_notebooks: Iterable[Tables]) -> Counter[str]:
+    """Return how many claims have each of OUTCOMES; those without a verdict are not counted.
+
+    Parameters
+    ----------
+    tables_of_notebooks
+        For each notebook name of the data → its table of claims, as `wording.page` takes them.
+    """
+    counts: Counter[str] = Counter()
+    for tables in tables_of_notebooks:
+        for claim, rows in by_claim(tables):
+            text = conclusion(claim, rows)
+            if text != UNJUDGED:
+                counts[_outcome(text)] += 1
+    return counts
+
+
+def _outcome(text: str) -> str:
+    """Return the outcome that a conclusion means: what is decided counts, wherever it is."""
+    is_positive = any(word in text for word in POSITIVE)
+    is_negative = any(word in text for word in NEGATIVE)
+    if text == DEPENDS or (is_positive and is_negative):
+        return DEPENDS
+    if is_positive:
+        return HOLDS
+    if is_negative:
+        return CONTRADICTED
+    return NO_DIFFERENCE if NO_DIFFERENCE in text else OTHER
+
+
+def in_words(counts: Counter[str], data: str) -> str:
+    """Return a sentence: of how many claims that were judged, how many came out how.
+
+    Parameters
+    ----------
+    counts
+        Of `tally`; of some claims.
+    data
+        The names of the data.
+
+    Examples
+    --------
+    >>> in_words(Counter({HOLDS: 3, DEPENDS: 1}), "MedQuAD")
+    'Of 4 claims that were judged on MedQuAD, 3 are supported and 1 depends on the data.'
+    """
+    parts = []
+    for outcome, (of_one, of_several) in OUTCOMES.items():
+        count = counts[outcome]
+        if count:
+            parts.append(f"{count} {of_one if count == 1 else of_several}")
+    *first, last = parts
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"Of {counts.total()} claims that were judged on {data}, {listed}."

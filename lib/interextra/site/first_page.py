@@ -1,0 +1,252 @@
+"""The first page of a book: what the kit asks, what came out, a card a notebook, and all claims."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import yaml
+
+from interextra.claims import collections_wording
+from interextra.claims.cards import html
+from interextra.claims.tally import in_words, tally
+from interextra.claims.wording import page, sentences
+from interextra.site.answers import answer_of, lead_of, picture_of
+from interextra.site.conclusions import by_data
+from interextra.site.repository import notebooks, repository_root
+from interextra.site.travel import REFERENCE
+from interextra.store.files import read_json
+
+TITLE = "Do neural retrievers interpolate or extrapolate?"
+ASKED = (
+    "This kit asks how much of a neural retriever's effectiveness is left on queries unlike its "
+    "training queries: it runs the experiments of three papers again, checks their claims, and "
+    "tests some of its own."
+)
+JUDGED = "MedQuAD, other real data and fourteen generated worlds"
+ABOUT_CLAIMS = (
+    "Claims of the papers and our own, by notebook: what is published, what each data set says, "
+    "and the conclusion. Whether their answers had been seen before, each notebook says."
+)
+FROM_REFERENCE = "-from-reference"  # ends the name of a run in which nothing was trained
+PICTURES = "_pictures"  # folder of the book with the figures of the cards
+# The estimates at the end of a sentence, and all intervals, stand on the notebook's page
+ESTIMATES = re.compile(r" \([^()]*\)(?=\.$)")
+INTERVAL = re.compile(r" \[[-+.\d]+, [-+.\d]+\]")
+
+
+class Entry(NamedTuple):
+    """A notebook on the first page.
+
+    Parameters
+    ----------
+    number
+        Its first two digits.
+    question
+        Its title.
+    link
+        To its page; "" where it has none.
+    answer
+        In a sentence.
+    picture
+        Address of its figure; "" where it has none.
+    alt
+        What is seen on it.
+    extra
+        HTML: what it took, or links to its tables.
+    """
+
+    number: str
+    question: str
+    link: str
+    answer: str
+    picture: str
+    alt: str
+    extra: str
+
+
+def first_page(folder: Path, executed: Sequence[Path], profiles: Path, note: str) -> str:
+    """Return the first page as Markdown; the figures of its cards go to PICTURES in the folder.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    executed
+        Its executed notebooks.
+    profiles
+        The file with a text for each profile.
+    note
+        What is still being computed.
+    """
+    profile = folder.name.removesuffix(FROM_REFERENCE)
+    parts = [f"# {TITLE}", _lead(profile, folder), _about_run(folder, profile, profiles)]
+    if note:
+        parts.append(f"```{{note}}\n{note}\n```")
+    entries = [_executed(path, profile, folder) for path in executed] or _over_worlds(folder)
+    if entries:
+        cards = "\n".join(_card(entry) for entry in entries)
+        parts += ["## Notebooks", f'<div class="notebooks">\n{cards}\n</div>']
+    parts += _over_collections(folder)
+    claims = _claims(folder, profile)
+    if claims:
+        parts += ["## Claims", ABOUT_CLAIMS, *claims]
+    return "\n\n".join(parts)
+
+
+def title(notebook: Path) -> str:
+    """Return the heading of a notebook."""
+    first_cell = read_json(notebook)["cells"][0]
+    source = "".join(first_cell["source"])
+    heading = source.splitlines()[0]
+    return heading.lstrip("# ")
+
+
+def _lead(profile: str, folder: Path) -> str:
+    """Return what the kit asks, and what came out over all data."""
+    names = [path.stem for path in notebooks(repository_root())]
+    counts = tally(claims_of(name, profile, folder) for name in names)
+    came_out = f" {in_words(counts, JUDGED)}" if counts else ""
+    return f"{ASKED}{came_out}"
+
+
+def _about_run(folder: Path, profile: str, profiles: Path) -> str:
+    """Return what the run of a folder is."""
+    texts = yaml.safe_load(profiles.read_text(encoding="utf-8"))
+    about = texts.get(profile, f"Results of the run `{folder.name}`, notebook by notebook.")
+    if folder.name.endswith(FROM_REFERENCE):
+        about = f"{about} {texts['from-reference']}"
+    return about
+
+
+def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
+    """Return the entry of a notebook with a page: its answer and figure are those of its page."""
+    name = notebook.stem
+    here = notebook.parent
+    committed = repository_root() / REFERENCE
+    found = lead_of(name, profile, here, committed)
+    noted = answer_of(here).get("sentences", [""])
+    answer = found.answer if found else _short(noted[0])
+    picture = picture_of(name, profile, here, committed)
+    address, alt = "", ""
+    if picture:
+        address = f"{PICTURES}/{name}.png"
+        (folder / PICTURES).mkdir(exist_ok=True)
+        shutil.copyfile(picture.path, folder / address)
+        alt = picture.alt
+    minutes = f"{_seconds(notebook) / 60:.1f} minutes on one core"
+    return Entry(name[:2], title(notebook), f"{name}.html", answer, address, alt, minutes)
+
+
+def _over_worlds(folder: Path) -> list[Entry]:
+    """Return the entries of notebooks that ran in several worlds, which have tables and no page."""
+    entries = []
+    for claims in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
+        name = claims.parts[-3]
+        claims_of_worlds = pd.read_csv(claims)
+        answer = _short(sentences({"worlds": claims_of_worlds}, name)[0])
+        links = []
+        for table in sorted(claims.parent.glob("*.csv")):
+            address = escape(table.relative_to(folder).as_posix())
+            links.append(f'<a href="{address}">{escape(table.stem)}</a>')
+        question = title(repository_root() / "notebooks" / f"{name}.ipynb")
+        tables = f"Tables: {', '.join(links)}"
+        entries.append(Entry(name[:2], question, "", answer, "", "", tables))
+    return entries
+
+
+def _card(entry: Entry) -> str:
+    """Return the card of a notebook; its question is the link to its page."""
+    question = f"{entry.number} · {escape(entry.question, quote=False)}"
+    if entry.link:
+        question = f'<a href="{escape(entry.link)}">{question}</a>'
+    lines = ['<article class="notebook">']
+    if entry.picture:
+        picture, alt = escape(entry.picture), escape(entry.alt)
+        lines.append(f'<img src="{picture}" alt="{alt}" loading="lazy">')
+    lines += [
+        "<div>",
+        f"<h3>{question}</h3>",
+        f"<p>{_line(entry.answer)}</p>",
+        f'<p class="extra">{entry.extra}</p>',
+        "</div>",
+        "</article>",
+    ]
+    return "\n".join(lines)
+
+
+def _over_collections(folder: Path) -> list[str]:
+    """Return what claims say on several collections, a heading a notebook that ran there."""
+    parts = []
+    for path in sorted(folder.glob("[0-9][0-9]_*/tables/over_collections.csv")):
+        name = path.parts[-3]
+        each = pd.read_csv(path.with_name("collections.csv"))
+        judged = pd.read_csv(path)
+        decided = [f"- {_line(sentence)}" for sentence in collections_wording.sentences(judged)]
+        question = title(repository_root() / "notebooks" / f"{name}.ipynb")
+        heading = f"## {name[:2]} · {question}"
+        cards = collections_wording.page(each, judged).rename(columns={"finds": "would find"})
+        parts += [heading, "\n".join(decided), html(cards)]
+    return parts
+
+
+def _claims(folder: Path, profile: str) -> list[str]:
+    """Return the claims of each notebook that ran, folded, beside those of the committed data."""
+    parts = []
+    for tables in sorted(folder.glob("[0-9][0-9]_*/tables")):
+        name = tables.parent.name
+        claims = page(claims_of(name, profile, folder))
+        if claims.empty:
+            continue
+        question = title(repository_root() / "notebooks" / f"{name}.ipynb")
+        number = "one claim" if len(claims) == 1 else f"{len(claims)} claims"
+        heading = f"{name[:2]} · {_line(question)} ({number})"
+        cards = html(claims)
+        parts.append(f'<details class="claims">\n<summary>{heading}</summary>\n{cards}\n</details>')
+    return parts
+
+
+def claims_of(name: str, profile: str, folder: Path) -> dict[str, pd.DataFrame]:
+    """Return the claims of a notebook by data set: of a run, and of the committed ones.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    profile
+        Of the run; its claims stand for the committed ones of the profile.
+    folder
+        Of the run.
+    """
+    folders = by_data(profile, folder, (repository_root() / REFERENCE).joinpath)
+    tables = {}
+    for data, folder_of_data in folders.items():
+        path = folder_of_data / name / "tables" / "claims.csv"
+        if path.is_file():
+            tables[data] = pd.read_csv(path)
+    return tables
+
+
+def _seconds(executed: Path) -> float:
+    """Return the seconds of a notebook's execution, and of its results that are in the store."""
+    record = read_json(executed.with_name("provenance.json"))
+    seconds = record["seconds"]["whole notebook"]
+    cells = executed.parents[2] / "cells"
+    for key in record["method"]["cells"]:
+        path = cells / key / "provenance.json"
+        if path.is_file():
+            seconds += read_json(path)["seconds"]
+    return seconds
+
+
+def _short(sentence: str) -> str:
+    """Return a sentence of an answer without its estimates in brackets, and without intervals."""
+    return INTERVAL.sub("", ESTIMATES.sub("", sentence))
+
+
+def _line(text: str) -> str:
+    """Return text from data in one line of HTML."""
+    return escape(text, quote=False).replace("\n", " ")
