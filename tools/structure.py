@@ -23,6 +23,10 @@ MEDIAN_LINES = 7
 USUAL_LINES = 15
 USUAL_SHARE = 0.9
 MAX_LINES = 30
+# of a notebook; the introduction and the tool for one's own retriever hold more
+MAX_CELLS = 45
+MAX_WORDS = 1500
+LONGER = ("00_start_here", "12_your_own_retriever")
 QUESTION = re.compile(r"# .*\?\s*$", re.M)
 HEADINGS = ("Worked example", "Where it can go wrong", "Exercises", "In short")
 RESULT_NUMBER = re.compile(r"(?<![\w.])[01]?\.\d{2,}(?!\w)")
@@ -127,6 +131,17 @@ def length_of_cells(cells: list[Cell], path: Path) -> Iterator[str]:
     median = statistics.median(lengths)
     if median > MEDIAN_LINES:
         yield f"code cells have a median of {median:g} lines, at most {MEDIAN_LINES}"
+
+
+def length(cells: list[Cell], path: Path) -> Iterator[str]:
+    """Refuse a long notebook: what its main line does not need belongs on its page of notes."""
+    if path.stem in LONGER:
+        return
+    if len(cells) > MAX_CELLS:
+        yield f"{len(cells)} cells, at most {MAX_CELLS}: move details to book/notes_NN.md"
+    n_words = sum(len(text.split()) for text in _sources(cells, "markdown"))
+    if n_words > MAX_WORDS:
+        yield f"{n_words:,} words, at most {MAX_WORDS:,}: move details to book/notes_NN.md"
 
 
 def _n_lines(source: str) -> int:
@@ -244,6 +259,7 @@ RULES = (
     parameters_cell,
     metadata,
     length_of_cells,
+    length,
     checks_kept,
     names_of_functions,
     ids_of_cells,

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from interextra.site.repository import notebooks
-from tools.structure import problems
+from tools.structure import problems, source_of
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 
@@ -32,6 +32,11 @@ def good():
     }
     document = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
     return json.loads(nbformat.writes(document))
+
+
+def n_words(cells):
+    texts = [source_of(cell) for cell in cells if cell["cell_type"] == "markdown"]
+    return sum(len(text.split()) for text in texts)
 
 
 def spoiled(change):
@@ -62,6 +67,12 @@ BAD = {
     "a median of 8 lines": lambda cells: [
         cell.update(source="\n".join("nnnnnnnn")) for cell in cells[4:13:2] + cells[11:12]
     ],
+    "46 cells, at most 45": lambda cells: cells.extend(
+        code("n", id=f"more-{at}") for at in range(46 - len(cells))
+    ),
+    "1,501 words, at most 1,500": lambda cells: cells[3].update(
+        source=source_of(cells[3]) + " word" * (1501 - n_words(cells))
+    ),
     "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
     "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),
     "'n' is a function, and named anew": lambda cells: cells[4].update(
