@@ -566,3 +566,12 @@ def test_a_greedy_choice_of_centroids_misses_the_best_three():
     rows, total = farthest(centroids, 3)
     assert rows.tolist() == [0, 1, 2] and total == 36
     assert farthest(centroids, 3, "greedy")[0].tolist() == [0, 1, 3]
+
+
+def test_other_definitions_of_avg_in_give_other_losses():
+    """The first section of book/notes_04.md."""
+    of_a = np.array([[0.1, 0.5], [0.4, 0.5], [0.5, 1.0]])  # [model, query]; the first is without A
+    out, others = of_a[0], of_a[1:]
+    for avg_in, loss in ((others.mean(), 1 / 2), (of_a.mean(), 2 / 5), (of_a[2].mean(), 3 / 5)):
+        assert 1 - out.mean() / avg_in == pytest.approx(loss)
+    assert (1 - out / others.mean(axis=0)).mean() == pytest.approx(5 / 9)

@@ -206,7 +206,8 @@ def trainings(design: pd.DataFrame) -> pd.DataFrame:
     """
     rows = design[["shift", "model"]].copy()
     rows["without"] = design["left_out"].astype(str)
-    rows["n_train"] = [f"{run.model.train.size():,}" for run in design["run"]]
+    sizes = [run.model.train.size() for run in design["run"]]
+    rows["n_train"] = [f"{size:,}" for size in sizes]
     rows["seeds"] = design["seed"].astype(str)
     in_a_row = {name: _each_once for name in ("without", "n_train", "seeds")}
     of_system = rows.groupby(["shift", "model"], sort=False).agg(in_a_row).reset_index()
@@ -284,7 +285,9 @@ def excluded_in_words(excluded: pd.DataFrame) -> str:
     """
     parts = []
     for shift, models in excluded.groupby("shift", sort=False)["model"]:
-        parts.append(f"{IN_WORDS.get(shift, shift)}: {', '.join(models)}")
+        name = IN_WORDS.get(shift, shift)
+        systems = ", ".join(models)
+        parts.append(f"{name}: {systems}")
     return "; ".join(parts)
 
 
@@ -605,8 +608,10 @@ def with_topic_words(losses: pd.DataFrame, clusters: pd.DataFrame) -> pd.DataFra
         Of `describe`.
     """
     topic = clusters[clusters["shift"] == "topics"]
-    two_words = topic["words"].str.findall(r"\w{4,}").str[:2].str.join(", ")
-    names = "topic " + topic["cluster"].str[1:] + ": " + two_words
+    long_words = topic["words"].str.findall(r"\w{4,}")
+    two_words = long_words.str[:2].str.join(", ")
+    number = topic["cluster"].str[1:]
+    names = "topic " + number + ": " + two_words
     named = dict(zip(topic["cluster"], names, strict=True))
     return losses.replace({"stratum": named})
 
@@ -628,7 +633,9 @@ def means_page(beside: Effects) -> pd.DataFrame:
         printed = f"; paper {row.published}: {row.verdict}" if row.verdict else ""
         texts.append(f"{row.delta}{printed}")
     wide = page.assign(text=texts).pivot(index="model", columns="shift", values="text")
-    in_order = wide.reindex(index=beside["model"].unique(), columns=beside["shift"].unique())
+    systems = beside["model"].unique()
+    shifts = beside["shift"].unique()
+    in_order = wide.reindex(index=systems, columns=shifts)
     return in_order.rename_axis(columns=None).reset_index()
 
 
@@ -690,11 +697,14 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     n_lose = (lost > 0).sum()
     n_gain = (lost < 0).sum()
     n_unchanged = (lost == 0).sum()
-    losses = ", ".join(f"{value:.2g}" for value in lost.nlargest(3))
-    gains = ", ".join(f"{0 - value:.2g}" for value in lost.nsmallest(3))
+    largest = lost.nlargest(3)
+    gained = 0 - lost.nsmallest(3)
+    losses = ", ".join(f"{value:.2g}" for value in largest)
+    gains = ", ".join(f"{value:.2g}" for value in gained)
+    cluster = f"all {len(lost)} test queries of cluster {row['stratum']}"
     return (
-        f"No: all {len(lost)} test queries of cluster {row['stratum']} share it; {n_lose} lose, "
-        f"{n_gain} gain, {n_unchanged} are unchanged ({row['model']}).\n"
+        f"No: {cluster} share it; {n_lose} lose, {n_gain} gain, {n_unchanged} are unchanged "
+        f"({row['model']}).\n"
         f"The largest losses are {losses}, the largest gains {gains}: the evidence is their mean."
     )
 
@@ -710,7 +720,10 @@ def control_page(by_chance: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 def metrics(means: pd.DataFrame) -> dict[str, float]:
     """Return name → Δ of each system of each shift, for the numbers of a run."""
-    return {f"mean_delta_{row.shift}_{row.model}": row.delta for row in means.itertuples()}
+    named = {}
+    for row in means.itertuples():
+        named[f"mean_delta_{row.shift}_{row.model}"] = row.delta
+    return named
 
 
 def ranges_over_clusters(losses: pd.DataFrame) -> pd.DataFrame:
@@ -827,9 +840,11 @@ def made_and_released(store: Store, plan: plans.Plan) -> pd.DataFrame:
     query_ids = plan.real.train.ids()
     vectors = plan.real.read(store)[0]
     options = plan.topics.model_dump(exclude={"vectors"})
-    ours = topics(vectors, **options | {"n_topics": 5, "target": len(query_ids) // 20})
+    options |= {"n_topics": 5, "target": len(query_ids) // 20}
+    ours = topics(vectors, **options)
     names = [f"C{topic}" if topic >= 0 else "" for topic in ours.topic]
-    return pd.DataFrame([topic_agreement(pd.Series(names, query_ids), plan.released)])
+    topic_of_query = pd.Series(names, query_ids)
+    return pd.DataFrame([topic_agreement(topic_of_query, plan.released)])
 
 
 def released_sentence(rule_agreement: pd.DataFrame, agreed: pd.DataFrame) -> str:
