@@ -763,3 +763,15 @@ def test_the_place_of_r_among_the_predictors_is_that_of_its_mean():
     page = notebook.in_words(ranked.assign(target=["loss", "out ASL@100"]), "RR@10")
     assert page["predictor"].tolist() == ["NQC of the run"]
     assert page["target"].tolist() == ["target: loss of RR@10"]
+
+
+def test_losses_stand_by_shift_and_system_without_those_that_nothing_changes():
+    rows = [
+        ("s", "a", -0.1, -0.2, 0.0),
+        ("s", "fixed", 0.0, np.nan, np.nan),
+        ("t", "a", 0.1, 0.0, 0.2),
+    ]
+    means = pd.DataFrame(rows, columns=["shift", "model", "delta", "low", "high"])
+    page = notebook.losses_page(means)
+    assert page.columns.tolist() == ["shift", "a"] and page["shift"].tolist() == ["s", "t"]
+    assert page["a"].tolist() == ["-10.0 % [-20.0, +0.0]", "+10.0 % [+0.0, +20.0]"]

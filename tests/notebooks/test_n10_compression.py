@@ -590,3 +590,30 @@ def test_the_sentence_on_zero_shot_has_both_numbers_and_the_interval():
     sentence = compression.zero_shot_sentence(beside)
     assert "minus BM25 in nDCG@10 is -0.6 points [-4.7, +3.6]; published: +6.0 points" in sentence
     assert compression.zero_shot_sentence(beside[1:]) == ""
+
+
+def test_the_table_of_training_runs_has_each_trained_model_once(smoke):
+    design = plan_with(compression, smoke).design
+    page = compression.training_runs(design).set_index("trained system")
+    trained = {"BM25", "Standalone", "TAS-B", "Dense", "Dense, compressed"}
+    assert set(page.index) == trained | {"cross-encoder of Hybrid, reranked"}
+    assert (page["training queries"] == 40).all()
+    assert page["training sets"].unique().tolist() == ["interpolation, extrapolation"]
+
+
+def test_recall_over_orders_has_its_mean_and_its_ends():
+    measured = pd.DataFrame({"left_out": 1, "index": "HNSW4", "efSearch": [4, 4, 8, 8]})
+    measured = measured.assign(order=[0, 1, 0, 1], recall_at_10=[0.5, 0.7, 0.9, 0.9], bytes=30.0)
+    recall = compression.recalls(measured).set_index("efSearch")
+    assert recall.loc[4, ["recall", "low", "high"]].tolist() == pytest.approx([0.6, 0.5, 0.7])
+    first, second = compression.recall_sentences(measured)
+    assert "over 2 orders" in first and first.endswith("up to 20.0 points.")
+    assert second == "HNSW4: 30 bytes per passage"
+    assert compression.side_of(measured) == "left_out"
+    assert compression.side_of(measured.rename(columns={"left_out": "regime"})) == "regime"
+
+
+def test_only_the_prefix_of_the_full_system_is_taken_off():
+    table = pd.DataFrame({"model": ["Dense, PCA", "Dense", "Hybrid, RRF"]})
+    names = compression.unprefixed(table, "model")["model"].tolist()
+    assert names == ["PCA", "Dense", "Hybrid, RRF"]

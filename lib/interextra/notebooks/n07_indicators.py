@@ -584,10 +584,14 @@ def gate_sentence(leads: pd.DataFrame, measure: str) -> str:
 
 
 def losses_page(means: Effects) -> pd.DataFrame:
-    """Return Δ and its interval for the page, a row a shift and a column a system."""
-    page = with_interval(means)
+    """Return Δ and its interval for the page, a row a shift and a column a system.
+
+    A system that nothing trains or tunes has no loss, and no column.
+    """
+    changes = means[means["low"].notna()]
+    page = with_interval(changes)
     wide = page.pivot(index="shift", columns="model", values="delta")
-    ordered = wide.reindex(index=means["shift"].unique(), columns=means["model"].unique())
+    ordered = wide.reindex(index=changes["shift"].unique(), columns=changes["model"].unique())
     return ordered.rename_axis(columns=None).reset_index()
 
 

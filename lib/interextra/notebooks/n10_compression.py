@@ -41,7 +41,7 @@ from interextra.notebooks.parameters import (
 from interextra.papers import published
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
-from interextra.stats.formatting import spelled, with_unit
+from interextra.stats.formatting import spelled, with_interval, with_unit
 from interextra.store import InputError, Store
 
 # the system whose vectors are compressed and searched, and with which others are compared
@@ -522,3 +522,114 @@ def guarded(
     table = pd.DataFrame(rows, columns=["weight", "value", "signal"])
     least = table["value"].iloc[0] - guard
     return table.assign(allowed=table["value"] >= least)
+
+
+def training_runs(design: pd.DataFrame) -> pd.DataFrame:
+    """Return what is trained: trained system, training sets, training queries, seeds.
+
+    A row a recipe, under the first system of the design that searches with it or reranks by it; all
+    other systems search or fuse the results of these.
+    """
+    side = side_of(design)
+    rows, seen = [], []
+    for model, runs in design.groupby("model", sort=False):
+        trained = _trained_of(runs["run"].iloc[0])
+        if trained is None or trained.identity in seen:
+            continue
+        seen.append(trained.identity)
+        is_reranker = trained.recipe.architecture == "reranker"
+        rows.append(
+            {
+                "trained system": f"cross-encoder of {model}" if is_reranker else model,
+                in_text(side): ", ".join(map(str, runs[side].unique())),
+                "training queries": trained.train.size(),
+                "seeds": ", ".join(map(str, runs["seed"].unique())),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _trained_of(run: Ranking) -> Model | None:
+    """Return the model that a ranking searches with or reranks by; None for a fusion."""
+    if isinstance(run, Searched):
+        return run.encoded.model
+    return getattr(run, "model", None)
+
+
+def side_of(table: pd.DataFrame) -> str:
+    """Return the column that names the training set: regime, or left_out under ReSTTest."""
+    return "regime" if "regime" in table else "left_out"
+
+
+def in_text(side: str) -> str:
+    """Return the name of `side_of` for the page."""
+    return {"regime": "training sets", "left_out": "buckets left out"}[side]
+
+
+def unprefixed(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a table whose systems in a column are named without the name of the full system."""
+    short = table[column].str.removeprefix(f"{FULL}, ")
+    return table.assign(**{column: short})
+
+
+def sizes_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `sizes` for the page, in whole bytes."""
+    whole = table.round({"bytes_per_passage": 0}).astype({"bytes_per_passage": int})
+    return whole.rename(columns=lambda name: name.replace("_", " "))
+
+
+def recalls(measured: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, least and largest recall@10 of `approximate` over orders of insertion.
+
+    Returns
+    -------
+    index, efSearch, regime or left_out, recall, low, high
+    """
+    by = ["index", "efSearch", side_of(measured)]
+    recall = measured.groupby(by, sort=False)["recall_at_10"].agg(["mean", "min", "max"])
+    return recall.set_axis(["recall", "low", "high"], axis=1).reset_index()
+
+
+def recall_sentences(measured: pd.DataFrame) -> list[str]:
+    """Return how far orders of insertion move the recall, and the bytes of a passage, in words.
+
+    `measured`: of `approximate`.
+    """
+    recall = recalls(measured)
+    spread = (recall["high"] - recall["low"]).max()
+    n_orders = measured["order"].nunique()
+    sentences = [
+        f"Bands: least and most over {n_orders} orders, which move recall@10 by up to "
+        f"{100 * spread:.1f} points."
+    ]
+    for name, part in measured.groupby("index", sort=False):
+        sentences.append(f"{name}: {part['bytes'].mean():.0f} bytes per passage")
+    return sentences
+
+
+def weights_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `weights` for the page."""
+    names = {"weight": "weight of BM25", "left_out": "left out", "n_train": "training queries"}
+    return table.rename(columns=names)
+
+
+def brevity(design: pd.DataFrame, collection: Any, store: Store) -> pd.DataFrame:
+    """Return `guarded` of the first weighted hybrid with brevity as the signal.
+
+    Brevity is the negative number of words of a passage; the costs are on the queries on which the
+    hybrid was tuned.
+    """
+    run = design.loc[design["model"] == WEIGHTED, "run"].iloc[0]
+    passages = collection.passages
+    texts = passages.texts(slice(None))
+    n_words = [len(text.split()) for text in texts]
+    signal = -pd.Series(n_words, passages.doc_ids.to_pylist(), dtype=float)
+    return guarded(run.read(store, run.tuned), signal, run.tuned.qrels(store))
+
+
+def published_page(beside: pd.DataFrame) -> pd.DataFrame:
+    """Return differences beside `published_differences` for the page, in points."""
+    page = with_interval(beside, "difference", "points")
+    page["published"] = [with_unit(value, "points") for value in beside["published"]]
+    page["first minus second"] = page["first"] + " minus " + page["second"]
+    return page[["regime", "first minus second", "measure", "difference", "published", "verdict"]]
