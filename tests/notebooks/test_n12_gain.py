@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from toy_parameters import plan_with
+from toy_parameters import plan_with, typed
 
 from interextra.notebooks import n12_gain as gain
+from interextra.own.split_folder import SplitFolder
 from interextra.stats.effects import effects
 from interextra.store.errors import InputError
 
@@ -242,3 +243,26 @@ def test_published_leads_need_committed_values(root, tmp_path):
     assert gain.published_leads(tmp_path, 1, 100).empty
     systems = set(gain.published_leads(root, 1, 100)["system"])
     assert {"BM25", "neural minus BM25"} <= systems
+
+
+def test_our_trainer_measures_each_set_and_bm25_beside_it(spec, store, tmp_path):
+    own = {"collection": spec, "test_splits": ["test"], "own_size": 12, "own_seeds": [1]}
+    own |= {"own_steps": 1, "encoder": "tf-idf", "measures": ["RR@10"]}
+    p = typed(gain, own)
+    options = gain._own_options(p, p.own_size)
+    split = gain.own.split_of("restrain", spec, options)
+    store.build(split)
+    gain.own.export(split, store, tmp_path / "folds", options)
+    folder = SplitFolder.open(tmp_path / "folds")
+    recipe = gain.own_trainings(p).recipe
+
+    def run(cells):
+        for cell in cells if isinstance(cells, list) else [cells]:
+            store.build(cell)
+
+    values = gain.values_of_our_trainer(p, recipe, folder, tmp_path / "probe", store, run)
+    assert set(values["measure"]) == {"RR@10"}
+    is_rival = values["model"] == "BM25"
+    assert set(values.loc[~is_rival, "regime"]) == {"interpolation", "extrapolation"}
+    n_queries = len(folder.queries)
+    assert is_rival.sum() == n_queries and (~is_rival).sum() == 2 * n_queries
