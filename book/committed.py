@@ -51,8 +51,14 @@ class Committed(SphinxDirective):
             if {"low", "high"} <= set(rows):
                 rows = with_interval(rows, effect, UNITS[effect])
         named = columns(self.options.get("columns", ""), rows)
-        page = shown(rows[list(named)].rename(columns=named))
-        return [nodes.raw("", page.to_html(), format="html")]
+        return [as_html(rows[list(named)].rename(columns=named))]
+
+
+def as_html(frame):
+    """Return a frame as a table of a page, which scrolls in a box of its own where it is wide."""
+    table = shown(frame).to_html(table_attributes='class="table"')
+    box = f'<div class="pst-scrollable-table-container">{table}</div>'
+    return nodes.raw("", box, format="html")
 
 
 def columns(text, rows):

@@ -17,11 +17,11 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 FILE = Path(__file__).with_name("concepts.yaml")
-WIDTH = 960
-BOX = 200  # width of a box
+WIDTH = 840
+BOX = 196  # width of a box
 LINE = 18  # height of a line of text
 ROOM = 92  # between two rows, for what is written on links
-LETTERS = 26  # of a line in a box
+LETTERS = 25  # of a line in a box
 
 
 def setup(app):

@@ -11,13 +11,13 @@ import json
 from typing import ClassVar
 
 import pandas as pd
+from committed import as_html
 from docutils import nodes
 from docutils.parsers.rst.directives import positive_int
 from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.first_page import title
 from interextra.site.repository import notebooks, repository_root
-from interextra.stats.effects import shown
 
 
 def setup(app):
@@ -49,8 +49,7 @@ class Slides(SphinxDirective):
             "below them, for questions."
         )
         table["minutes"] = (each * table["slides"]).map("{:.0f}".format)
-        page = shown(table).to_html()
-        return [nodes.paragraph("", text), nodes.raw("", page, format="html")]
+        return [nodes.paragraph("", text), as_html(table)]
 
 
 def counted(path):
