@@ -1,5 +1,6 @@
 """The profile `real`: a notebook on each collection, with what the collection chose."""
 
+import json
 import subprocess
 
 import numpy as np
@@ -88,6 +89,16 @@ def test_parameters_of_a_collection_reach_the_notebooks_that_have_them(root):
     buckets = root / "notebooks" / "03_resttest.ipynb"
     assert parameters_on(root, exposure, place).shift == "wh-words"
     assert not hasattr(parameters_on(root, buckets, place), "shift")
+
+
+def test_a_notebook_plans_what_was_planned_for_it(root):
+    """Its kernel reads the parameters as JSON; a recipe with options has a name in keys."""
+    place = places(root)["medquad"]._replace(recipes=CHOSEN)
+    parameters = parameters_on(root, "10_compression_and_hybrid", REAL, place)
+    notebook = Notebook.of(root / "notebooks" / "10_compression_and_hybrid.ipynb", parameters)
+    in_kernel = type(parameters)(**json.loads(notebook.parameters))
+    planned_there = cells_of(plan_of("10_compression_and_hybrid", in_kernel))
+    assert {cell.key for cell in planned_there} == {cell.key for cell in notebook.plan}
 
 
 def test_a_notebook_runs_where_no_collection_leaves_it_out(root, monkeypatch):

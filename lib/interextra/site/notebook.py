@@ -71,7 +71,8 @@ class Notebook(Cell):
         return cls(
             name=path.stem,
             source=sha256(path),
-            parameters=json.dumps(parameters.model_dump(), sort_keys=True),
+            # in their order: the name of a recipe with options is part of keys
+            parameters=json.dumps(parameters.model_dump()),
             uses=used_by(source, FRONT),
             plan=plan,
             files=_digest_of_files(path, source, parameters, reference),
