@@ -11,6 +11,7 @@ import yaml
 from interextra.claims.claim import FILE, REAL
 from interextra.claims.over_collections import judged, of_each
 from interextra.notebooks.parameters import NotebookParameters
+from interextra.notebooks.plans import cells_of, plan_of
 from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
 from interextra.site.notebook import Notebook
@@ -93,11 +94,12 @@ def test_parameters_of_a_collection_reach_the_notebooks_that_have_them(root):
 
 def test_a_notebook_plans_what_was_planned_for_it(root):
     """Its kernel reads the parameters as JSON; a recipe with options has a name in keys."""
-    place = places(root)["medquad"]._replace(recipes=CHOSEN)
-    parameters = parameters_on(root, "10_compression_and_hybrid", REAL, place)
-    notebook = Notebook.of(root / "notebooks" / "10_compression_and_hybrid.ipynb", parameters)
+    path = root / "notebooks" / "10_compression_and_hybrid.ipynb"
+    here = collections.Place(collection="mini", recipes=CHOSEN)
+    parameters = parameters_on(root, path, here)
+    notebook = Notebook.of(path, parameters)
     in_kernel = type(parameters)(**json.loads(notebook.parameters))
-    planned_there = cells_of(plan_of("10_compression_and_hybrid", in_kernel))
+    planned_there = cells_of(plan_of(path.stem, in_kernel))
     assert {cell.key for cell in planned_there} == {cell.key for cell in notebook.plan}
 
 
