@@ -413,10 +413,14 @@ def excludes_zero_sentences(table: pd.DataFrame, measure: str) -> list[str]:
     is_micro = table["average"] == "micro"
     sentences = []
     for row in table[is_micro & (table["measure"] == measure)].itertuples():
-        excludes = row.low > 0 or row.high < 0
-        says = "excludes 0" if excludes else "does not exclude 0"
+        if np.isnan(row.low):
+            says = "all queries change by the same"
+        elif row.low > 0 or row.high < 0:
+            says = "the interval excludes 0"
+        else:
+            says = "the interval does not exclude 0"
         change = spelled(row.delta, row.low, row.high)
-        sentences.append(f"{row.model}: Δ of {measure} is {change}, an interval that {says}.")
+        sentences.append(f"{row.model}: Δ of {measure} is {change}; {says}.")
     return sentences
 
 
