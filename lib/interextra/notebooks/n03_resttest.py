@@ -120,7 +120,8 @@ def nearest_outside(
     Examples
     --------
     >>> train, test = np.eye(2), np.array([[0.6, 0.8]])
-    >>> nearest_outside(train, test, np.array([0, 1]), np.array([1])).round(2).tolist()
+    >>> found = nearest_outside(train, test, np.array([0, 1]), np.array([1]))
+    >>> found.astype(float).round(2).tolist()
     [0.6]
     """
     cosines = np.zeros(len(test), np.float32)
