@@ -142,8 +142,12 @@ def test_sentences_say_which_intervals_exclude_0_and_in_how_many_buckets_a_syste
     values = pd.concat([noisy(0.0, "kept"), noisy(0.05, "lost")])
     table = effects_of(resttest.averages(values), ["model", "average", "measure"])
     kept, lost = resttest.excludes_zero_sentences(table, "RR@10")
-    assert kept.startswith("kept: Δ of RR@10") and kept.endswith("does not exclude 0.")
-    assert lost.startswith("lost: Δ of RR@10 is -") and lost.endswith("that excludes 0.")
+    assert kept.startswith("kept: Δ of RR@10") and kept.endswith(
+        "; the interval does not exclude 0."
+    )
+    assert lost.startswith("lost: Δ of RR@10 is -") and lost.endswith("; the interval excludes 0.")
+    (alike,) = resttest.excludes_zero_sentences(table.iloc[:1].assign(low=np.nan), "RR@10")
+    assert alike.endswith("all queries change by the same.")
     by_bucket = pd.DataFrame({"model": [*"aaab"], "measure": "RR@10", "delta": [-0.1, 0, 0.1, -1]})
     assert resttest.lower_sentences(by_bucket, "RR@10") == [
         "a has a lower RR@10 without the bucket in 1 of 3 buckets.",

@@ -120,7 +120,8 @@ def nearest_outside(
     Examples
     --------
     >>> train, test = np.eye(2), np.array([[0.6, 0.8]])
-    >>> nearest_outside(train, test, np.array([0, 1]), np.array([1])).round(2).tolist()
+    >>> found = nearest_outside(train, test, np.array([0, 1]), np.array([1]))
+    >>> found.astype(float).round(2).tolist()
     [0.6]
     """
     cosines = np.zeros(len(test), np.float32)
@@ -413,10 +414,14 @@ def excludes_zero_sentences(table: pd.DataFrame, measure: str) -> list[str]:
     is_micro = table["average"] == "micro"
     sentences = []
     for row in table[is_micro & (table["measure"] == measure)].itertuples():
-        excludes = row.low > 0 or row.high < 0
-        says = "excludes 0" if excludes else "does not exclude 0"
+        if np.isnan(row.low):
+            says = "all queries change by the same"
+        elif row.low > 0 or row.high < 0:
+            says = "the interval excludes 0"
+        else:
+            says = "the interval does not exclude 0"
         change = spelled(row.delta, row.low, row.high)
-        sentences.append(f"{row.model}: Δ of {measure} is {change}, an interval that {says}.")
+        sentences.append(f"{row.model}: Δ of {measure} is {change}; {says}.")
     return sentences
 
 
