@@ -605,6 +605,17 @@ def real_sentence(drawn: pd.DataFrame, overlaps: pd.DataFrame, share_labelled: f
     )
 
 
+def pairs_page(pairs: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return some columns of candidate pairs under their headings on a page.
+
+    Examples
+    --------
+    >>> list(pairs_page(pd.DataFrame({"train_query": ["q"], "intent": ["similar"]}), "train_query"))
+    ['training query']
+    """
+    return pairs[list(columns)].rename(columns=PAIR_COLUMNS)
+
+
 def one_duplicate_each(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return one duplicate of each test query that has some, the nearest by embedding.
 
