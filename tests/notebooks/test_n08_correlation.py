@@ -386,3 +386,79 @@ def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypa
     monkeypatch.chdir(root)
     with pytest.raises(InputError, match=said.replace("|", r"\|")):
         plan_with(correlation, parameters.changed(**changed))
+
+
+def leads_of(**lows):
+    """Leads of methods at one size, in both regimes: the lower ends of their intervals."""
+    rows = [
+        (method, 100, regime, low + 0.1, low)
+        for method, ends in lows.items()
+        for regime, low in zip(REGIMES, ends, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["method", "n_train", "regime", "lead", "lead_low"])
+
+
+def test_points_above_bm25_beat_it_under_both_regimes():
+    leads = leads_of(m0=(0.1, 0.1), m1=(0.1, -0.1), m2=(-0.1, 0.1))
+    rows = [(place, method, 100) for place in ("in domain", "c") for method in ("m1", "m0", "m2")]
+    points = pd.DataFrame(rows, columns=["collection", "method", "n_train"])
+    found = correlation.above_bm25(points, leads)
+    assert found["method"].tolist() == ["m0", "m0"]
+    ood = pd.DataFrame({"model": ["x", "x", "BM25"], "value": [0.2, 0.4, 0.5]})
+    sentence = correlation.bm25_sentence(leads, ood, "nDCG@10")
+    assert "2 of 3 (interpolation) and 2 of 3 (extrapolation)" in sentence
+    assert sentence.endswith("most effective model 0.30, BM25 0.50.")
+
+
+def test_scores_of_a_point_are_means_over_seeds_and_collections():
+    models = pd.DataFrame({"model": ["a, 1", "a, 2", "b, 1"], "method": ["a", "a", "b"]})
+    models = models.assign(n_train=100, regime=REGIMES[0], dl_ndcg=[0.2, 0.4, 0.5])
+    ood = pd.DataFrame({"model": [*models["model"]] * 2, "value": [0.1, 0.3, 0.5, 0.3, 0.5, 0.7]})
+    scores = correlation.scores_by_point(models, ood).loc[REGIMES[0], ["dl_ndcg", "elsewhere"]]
+    assert scores.loc[("a", 100)].tolist() == pytest.approx([0.3, 0.3])
+    assert scores.loc[("b", 100)].tolist() == pytest.approx([0.5, 0.6])
+
+
+def test_sentences_say_whether_the_design_and_the_interval_separate_the_regimes():
+    assert "hardly separates" in correlation.alike_sentence(0.95, 14)
+    assert "hardly" not in correlation.alike_sentence(0.5, 14)
+    row = {"collection": correlation.ALL, "statistic": "Spearman", "difference": 0.2}
+    ends = pd.DataFrame([row | {"difference_low": -0.1, "difference_high": 0.4}])
+    assert correlation.prediction_sentence(ends).endswith("[-0.10, +0.40], includes 0")
+    assert correlation.prediction_sentence(ends.assign(difference_low=0.1)).endswith("excludes 0")
+
+
+def test_published_correlations_in_words_are_those_of_the_table():
+    theirs = published.zhan_correlations()
+    first, second = correlation.published_sentences(theirs)
+    assert first.startswith("12 of 14 published differences are above 0")
+    assert second == "Differences with p < .05: 1; after Holm's correction: 0."
+
+
+def test_our_differences_stand_beside_the_published_ones_of_the_same_collection():
+    ours = {"collection": ["TREC-Covid", "mine"], "statistic": "Spearman", "difference": 0.35}
+    ours |= {"difference_low": 0.3, "difference_high": 0.4}
+    table = Effects.of(
+        pd.DataFrame(ours), ["collection", "statistic"], ["difference"], np.zeros((2, 1))
+    )
+    [sentence] = correlation.beside_sentences(table)
+    assert sentence == "TREC-Covid: ours +0.35 [+0.30, +0.40], published +0.30 (agrees)"
+    [sentence] = correlation.beside_sentences(table[table["collection"] == "mine"])
+    assert sentence == "This run measures none of the paper's collections."
+
+
+def test_a_page_says_whose_table_it_shows():
+    table = pd.DataFrame({"a": [1]})
+    said = [correlation.whose(is_ours, some) for is_ours, some in ((True, table), (False, table))]
+    assert said == ["This run:", "Committed result of the profile small:"]
+    assert correlation.whose(False, table.iloc[:0]) == "No such result."
+    empty = pd.DataFrame()
+    assert correlation.published_models_page(empty).empty and correlation.spearman_page(empty).empty
+
+
+def test_the_table_of_training_runs_counts_the_models_of_a_strategy():
+    runs = itertools.product(["m0", "m1"], [100, 200], REGIMES, [1, 2])
+    design = pd.DataFrame(runs, columns=["method", "n_train", "regime", "seed"])
+    page = correlation.training_runs(design).set_index("training strategy")
+    assert page["models"].tolist() == [8, 8]
+    assert page.loc["m0"].tolist() == ["100, 200", "interpolation, extrapolation", "1, 2", 8]

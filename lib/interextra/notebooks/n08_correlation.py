@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries, Source
+from interextra.measures import pool
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.recipe import Recipe
 from interextra.models.search.run import Run
@@ -45,7 +46,9 @@ from interextra.stats.correlation import (
     stretched_z,
 )
 from interextra.stats.effects import DRAWN, Effects, effects
+from interextra.stats.formatting import spelled, with_interval, with_unit
 from interextra.stats.tests import holm
+from interextra.store import Store
 from interextra.store.errors import InputError, offenders
 
 IN_DOMAIN, ALL = "in domain", "mean of all"
@@ -652,3 +655,193 @@ def dependent(
     if within is not None:
         n_points -= len(set(within)) - 1
     return steiger(np.array(matrix), n_points)[1]
+
+
+def training_runs(in_domain: pd.DataFrame) -> pd.DataFrame:
+    """Return what is trained: training strategy, training queries, regimes, seeds, models.
+
+    A row a training strategy; `in_domain` is the frame of the plan.
+    """
+    rows = []
+    for method, runs in in_domain.groupby("method", sort=False):
+        row = {"training strategy": method}
+        for column, name in (("n_train", "training queries"), ("regime", ""), ("seed", "seeds")):
+            values = runs[column].unique()
+            row[name or "regimes"] = ", ".join(map(str, values))
+        rows.append(row | {"models": len(runs)})
+    return pd.DataFrame(rows)
+
+
+def models_page(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of `models` for the page: a column a training-set size and regime."""
+    means = models.pivot_table("dl_ndcg", "method", ["n_train", "regime"], sort=False)
+    means.columns = [f"{size:,}, {regime}" for size, regime in means]
+    return means.reset_index(names="training strategy")
+
+
+def in_domain_of(bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """Return BM25's values of a measure in domain, of all that were measured of it."""
+    is_inside = bm25["collection"] == IN_DOMAIN
+    return bm25[is_inside & (bm25["measure"] == measure)]
+
+
+def scores_by_point(models: pd.DataFrame, ood: pd.DataFrame) -> pd.DataFrame:
+    """Return both sides of each point: in domain, and the mean of all collections.
+
+    Parameters
+    ----------
+    models
+        Of `models`.
+    ood
+        Of `out_of_domain`.
+
+    Returns
+    -------
+    dl_ndcg, elsewhere: means over seeds, indexed by regime, method, n_train
+    """
+    of_model = ood.groupby("model")["value"].mean()
+    scores = models.assign(elsewhere=models["model"].map(of_model))
+    by_point = scores.groupby(["regime", *POINT], sort=False)
+    return by_point[["dl_ndcg", "elsewhere"]].mean()
+
+
+def prediction_sentence(table: pd.DataFrame) -> str:
+    """Return whether the interval of the regimes' difference includes 0, in words.
+
+    `table`: of `table_5`; the row is Spearman's for the mean of all collections.
+    """
+    row = _row_of_mean(table, "Spearman")
+    low, high = row["difference_low"], row["difference_high"]
+    includes = "includes" if low <= 0 <= high else "excludes"
+    return f"the interval of the difference, [{low:+.2f}, {high:+.2f}], {includes} 0"
+
+
+def _row_of_mean(table: pd.DataFrame, statistic: str) -> pd.Series:
+    """Return the row of `table_5` with the mean of all collections."""
+    is_asked = (table["collection"] == ALL) & (table["statistic"] == statistic)
+    return table[is_asked].iloc[0]
+
+
+def with_mean_sentence(table: pd.DataFrame) -> str:
+    """Return both correlations with the mean of all collections, and their difference, in words."""
+    row = published.correlations_page(table, "Spearman").set_index("collection").loc[ALL]
+    return (
+        "Spearman correlation of in-domain scores with the mean of all collections (individual "
+        f"95 % intervals): extrapolation {row['extrapolation']}, interpolation "
+        f"{row['interpolation']}, difference {row['difference']}."
+    )
+
+
+def alike_sentence(alike: float, n_pairs: int) -> str:
+    """Return how strongly the in-domain scores of the two regimes correlate, and what follows.
+
+    `alike`: Spearman's correlation over `n_pairs` pairs of models.
+    """
+    end = ", so strongly that this design hardly separates them." if alike > 0.9 else "."
+    return (
+        f"The in-domain scores of the two regimes correlate at {alike:.2f} (Spearman, {n_pairs} "
+        f"pairs of models){end}"
+    )
+
+
+def above_bm25(points: Effects, leads: pd.DataFrame) -> Effects:
+    """Return the points whose models of both regimes beat BM25 in domain.
+
+    `leads`: of `leads`.
+    """
+    beats = _beats(leads).all(axis=1)
+    names = pd.MultiIndex.from_frame(points[POINT])
+    return points[beats.loc[names].to_numpy()]
+
+
+def _beats(leads: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each point's interval over BM25 in domain is above 0, a column a regime."""
+    judged = leads.assign(beats=leads["lead_low"] > 0)
+    return judged.pivot(index=POINT, columns="regime", values="beats")
+
+
+def bm25_sentence(leads: pd.DataFrame, ood: pd.DataFrame, measure: str) -> str:
+    """Return how many models beat BM25 in domain, and the best of them elsewhere, in words."""
+    beats = _beats(leads)
+    counts = [f"{beats[regime].sum()} of {len(beats)} ({regime})" for regime in REGIMES]
+    of_model = ood.groupby("model")["value"].mean()
+    most = of_model.drop(BM25).max()
+    return (
+        f"Models that beat BM25 in domain: {' and '.join(counts)}. Mean {measure} of all "
+        f"collections: most effective model {most:.2f}, BM25 {of_model[BM25]:.2f}."
+    )
+
+
+def spearman_page(table: pd.DataFrame) -> pd.DataFrame:
+    """Return Spearman's correlations of `table_5` for the page; a table without rows as it is."""
+    return published.correlations_page(table, "Spearman") if len(table) else table
+
+
+def published_sentences(theirs: pd.DataFrame) -> list[str]:
+    """Return what the published correlations show with a test, in words.
+
+    `theirs`: of `papers.published.zhan_correlations`.
+    """
+    spearman = theirs[theirs["statistic"] == "Spearman"]
+    is_above = spearman["difference"] > 0
+    n_negative = (is_above & (spearman["extrapolation"] < 0)).sum()
+    n_single = (spearman["p_value"] < 0.05).sum()
+    n_holm = (spearman["p_holm"] < 0.05).sum()
+    return [
+        f"{is_above.sum()} of {len(spearman)} published differences are above 0; in {n_negative} "
+        "of these both correlations are negative.",
+        f"Differences with p < .05: {n_single}; after Holm's correction: {n_holm}.",
+    ]
+
+
+def beside_sentences(table: Effects) -> list[str]:
+    """Return our differences beside the published ones, with the verdict, in words.
+
+    `table`: of `table_5`; one sentence where it has none of the paper's collections.
+    """
+    beside = published.beside_differences(table)
+    if beside.empty:
+        return ["This run measures none of the paper's collections."]
+    sentences = []
+    for row in beside.itertuples():
+        ours = spelled(row.difference, row.low, row.high, unit="")
+        theirs = with_unit(row.published, "")
+        sentences.append(f"{row.collection}: ours {ours}, published {theirs} ({row.verdict})")
+    return sentences
+
+
+def whose(is_ours: bool, table: pd.DataFrame) -> str:
+    """Return whose table `nb.optional` has given: of this run, the committed one, or none."""
+    if is_ours:
+        return "This run:"
+    return "Committed result of the profile small:" if len(table) else "No such result."
+
+
+def ranges(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
+    """Return how much unjudged passages leave open of each model, and of BM25.
+
+    Without collections whose queries retrieve themselves.
+
+    Returns
+    -------
+    collection, method, n_train, regime, and the four values of `pool.pool_range`
+    """
+    is_inside = plan.bm25["collection"] == IN_DOMAIN
+    theirs = plan.bm25[~is_inside].assign(method=BM25, n_train=0, regime="")
+    searched = pd.concat([plan.elsewhere, theirs])
+    others = searched[~searched["skip_own"].astype(bool)]
+    return pool.ranges(others, store, ["collection", *POINT, "regime"], seed)
+
+
+def published_models_page(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the correlations of published models with the mean of BEIR, for the page.
+
+    `found`: of `published_models.correlated`, or without rows; a row a subset of the models.
+    """
+    if found.empty:
+        return found
+    of_mean = found[found["collection"] == published_models.ALL]
+    names = {"n_models": "models", "n_families": "families"}
+    page = with_interval(of_mean, "value", unit="").rename(columns=names)
+    wide = page.pivot(index=["subset", *names.values()], columns="statistic", values="value")
+    return wide.rename_axis(columns=None).reset_index().sort_values("models", ascending=False)
