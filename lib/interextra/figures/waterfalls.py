@@ -42,8 +42,8 @@ def waterfall(frame: DataFrame, row: Names, effect: str, label: str, panel: Name
 def _height(part: DataFrame, row: Names) -> float:
     """Return the inches of a panel."""
     rows = names_of(part, row).unique()
-    of_row = max(0.3, distance_of(rows))
-    return 0.35 + len(rows) * of_row
+    of_row = max(0.3, 1.15 * distance_of(rows))
+    return 0.5 + len(rows) * of_row
 
 
 def starts_of(effects: pd.Series) -> np.ndarray:

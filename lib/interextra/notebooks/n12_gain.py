@@ -65,7 +65,7 @@ PARTS = {
 
 CUTS = {  # how a gain is cut → a whole and its parts
     "by kind of query": list(PARTS)[:4],
-    "by distance of the training queries": [next(iter(PARTS)), *list(PARTS)[4:]],
+    "by distance": [next(iter(PARTS)), *list(PARTS)[4:]],
 }
 
 
