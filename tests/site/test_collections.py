@@ -166,7 +166,7 @@ def test_a_notebook_shows_what_the_committed_run_says(tmp_path, capsys):
     assert "No committed run of the profile real is here." in capsys.readouterr().out
     tables = tmp_path / "outputs" / "reference" / "real" / "03_resttest" / "tables"
     write_tables(tables)
-    assert "-20.0 % [-22.0, -18.0]" in nb.over_collections().to_html()
+    assert "-20.0 % [-22.0, -18.0]" in nb.over_collections()._repr_html_()
     assert "excluded bucket: holds on 1 of 1." in capsys.readouterr().out
     assert (nb.folder / "figures" / "over_collections.svg").is_file()
 
