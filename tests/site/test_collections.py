@@ -12,6 +12,7 @@ from interextra.claims.over_collections import judged, of_each
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
+from interextra.site.first_page import first_page
 from interextra.site.notebook import Notebook
 from interextra.site.planning import planned
 from interextra.site.session import Session
@@ -135,8 +136,10 @@ def write_tables(folder):
 
 def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
     write_tables(tmp_path / "real" / "03_resttest" / "tables")
-    page = book._first_page(tmp_path / "real", [], "")
-    assert "| Dense retrieval loses on an excluded bucket | -20.0 % [-22.0, -18.0] |" in page
+    page = first_page(tmp_path / "real", [], book.FORM / "profiles.yaml", "")
+    _, _, card = page.partition('<div class="claim"')
+    claim, estimate = "Dense retrieval loses on an excluded bucket", "-20.0 % [-22.0, -18.0]"
+    assert card.index(claim) < card.index(estimate)
     assert "\n- Dense retrieval loses on an excluded bucket: holds on 1 of 1." in page
 
 
