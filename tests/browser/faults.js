@@ -33,22 +33,25 @@
 
   // Contrast of text to what is behind it, as WCAG 2 defines it: 4.5, and 3 of large text.
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const parsed = new Map();
   const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data;
-    return [red, green, blue, alpha / 255];
+    if (!parsed.has(colour)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+      const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data;
+      parsed.set(colour, [red, green, blue, alpha / 255]);
+    }
+    return parsed.get(colour);
   };
   const over = (above, below) => [0, 1, 2].map((at) => above[at] * above[3] + below[at] * (1 - above[3]));
+  const grounds = new Map([[null, [255, 255, 255]]]);
   const behind = (element) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) {
-      const layer = rgba(getComputedStyle(at).backgroundColor);
-      if (layer[3]) layers.push(layer);
-      if (layer[3] === 1) break;
+    if (!grounds.has(element)) {
+      const layer = rgba(getComputedStyle(element).backgroundColor);
+      grounds.set(element, layer[3] === 1 ? layer.slice(0, 3) : over(layer, behind(element.parentElement)));
     }
-    return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255]);
+    return grounds.get(element);
   };
   const luminance = (colour) => {
     const [red, green, blue] = colour.map((part) => {

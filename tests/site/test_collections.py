@@ -14,6 +14,7 @@ from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.site import book, collections
 from interextra.site.collections import OverCollections, parameters_on, places, with_chosen
+from interextra.site.first_page import first_page
 from interextra.site.notebook import Notebook
 from interextra.site.planning import planned
 from interextra.site.session import Session
@@ -148,8 +149,10 @@ def write_tables(folder):
 
 def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
     write_tables(tmp_path / "real" / "03_resttest" / "tables")
-    page = book._first_page(tmp_path / "real", [], "")
-    assert "| Dense retrieval loses on an excluded bucket | -20.0 % [-22.0, -18.0] |" in page
+    page = first_page(tmp_path / "real", [], book.FORM / "profiles.yaml", "")
+    _, _, card = page.partition('<div class="claim"')
+    claim, estimate = "Dense retrieval loses on an excluded bucket", "-20.0 % [-22.0, -18.0]"
+    assert card.index(claim) < card.index(estimate)
     assert "\n- Dense retrieval loses on an excluded bucket: holds on 1 of 1." in page
 
 
@@ -179,7 +182,7 @@ def test_a_notebook_shows_what_the_committed_run_says(tmp_path, capsys):
     assert "No committed run of the profile real is here." in capsys.readouterr().out
     tables = tmp_path / "outputs" / "reference" / "real" / "03_resttest" / "tables"
     write_tables(tables)
-    assert "-20.0 % [-22.0, -18.0]" in nb.over_collections().to_html()
+    assert "-20.0 % [-22.0, -18.0]" in nb.over_collections()._repr_html_()
     assert "excluded bucket: holds on 1 of 1." in capsys.readouterr().out
     assert (nb.folder / "figures" / "over_collections.svg").is_file()
 

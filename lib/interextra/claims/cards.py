@@ -37,7 +37,7 @@ class Cards:
         self.data = data
 
     def _repr_html_(self) -> str:
-        """Return the cards, for JupyterLab and the book."""
+        """Return the cards, as JupyterLab asks for them."""
         return html(self.data)
 
     def __repr__(self) -> str:

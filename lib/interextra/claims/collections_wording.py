@@ -23,6 +23,8 @@ MEAN = "mean"  # the row of what the deciding collections say together
 WORLDS = "worlds"  # a column, and a row: what generated worlds say
 NONE = "–"
 WITHOUT_MEAN = (INCOMPLETE, DESCRIBED)
+# columns of `page` → their names on cards
+HEADINGS = {"finds": "effect found with 80 % power, of the mean", WORLDS: "fourteen worlds"}
 
 Row = Mapping[str, Any]
 

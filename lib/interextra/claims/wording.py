@@ -116,10 +116,11 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
 
 
 class Lead(NamedTuple):
-    """The answer to the title of a notebook, and the estimates behind it."""
+    """The answer to the title of a notebook, the estimates behind it, and the conclusion alone."""
 
     answer: str
     evidence: str
+    conclusion: str = ""
 
 
 def lead(
@@ -145,9 +146,10 @@ def lead(
             outcome = conclusion(claim, rows)
             evidence = f"{_estimates(claim, rows)}{_on_collections(claim, over_collections)}."
             if outcome.startswith(OPEN):
-                return Lead(f"{outcome.capitalize()}: {_after_colon(claim.sentence)}", evidence)
+                answer = f"{outcome.capitalize()}: {_after_colon(claim.sentence)}"
+                return Lead(answer, evidence, outcome)
             answer = _first_sentence(claim, outcome, title)
-            return Lead(answer, f"{outcome.capitalize()}. {evidence}")
+            return Lead(answer, f"{outcome.capitalize()}. {evidence}", outcome)
     return None
 
 

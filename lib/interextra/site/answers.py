@@ -97,7 +97,8 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
         return []
     first, _ = next(iter(noted_of.values()))
     found = lead_of(name, profile, here, committed) or Lead(first["sentences"][0], "")
-    answer, evidence = (escape(part, quote=False) for part in found)
+    answer = escape(found.answer, quote=False)
+    evidence = escape(found.evidence, quote=False)
     outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
     if first["not_shown"]:
         outputs.append(_markdown(f"*Not shown:* {escape(first['not_shown'], quote=False)}"))

@@ -51,6 +51,8 @@ class Entry(NamedTuple):
         To its page; "" where it has none.
     answer
         In a sentence.
+    conclusion
+        On which data it holds; "" where the answer says so, or none is known.
     picture
         Address of its figure; "" where it has none.
     alt
@@ -63,6 +65,7 @@ class Entry(NamedTuple):
     question: str
     link: str
     answer: str
+    conclusion: str
     picture: str
     alt: str
     extra: str
@@ -129,7 +132,11 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
     committed = repository_root() / REFERENCE
     found = lead_of(name, profile, here, committed)
     noted = answer_of(here).get("sentences", [""])
-    answer = found.answer if found else _short(noted[0])
+    answer, conclusion = _short(noted[0]), ""
+    if found:
+        answer, conclusion = found.answer, found.conclusion
+    if answer.lower().startswith(conclusion):
+        conclusion = ""
     picture = picture_of(name, profile, here, committed)
     address, alt = "", ""
     if picture:
@@ -138,7 +145,8 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
         shutil.copyfile(picture.path, folder / address)
         alt = picture.alt
     minutes = f"{_seconds(notebook) / 60:.1f} minutes on one core"
-    return Entry(name[:2], title(notebook), f"{name}.html", answer, address, alt, minutes)
+    link = f"{name}.html"
+    return Entry(name[:2], title(notebook), link, answer, conclusion, address, alt, minutes)
 
 
 def _over_worlds(folder: Path) -> list[Entry]:
@@ -154,7 +162,7 @@ def _over_worlds(folder: Path) -> list[Entry]:
             links.append(f'<a href="{address}">{escape(table.stem)}</a>')
         question = title(repository_root() / "notebooks" / f"{name}.ipynb")
         tables = f"Tables: {', '.join(links)}"
-        entries.append(Entry(name[:2], question, "", answer, "", "", tables))
+        entries.append(Entry(name[:2], question, "", answer, "", "", "", tables))
     return entries
 
 
@@ -167,10 +175,14 @@ def _card(entry: Entry) -> str:
     if entry.picture:
         picture, alt = escape(entry.picture), escape(entry.alt)
         lines.append(f'<img src="{picture}" alt="{alt}" loading="lazy">')
+    conclusion = f"{entry.conclusion.capitalize()}." if entry.conclusion else ""
+    said = (
+        f"{_line(entry.answer)} <em>{_line(conclusion)}</em>" if conclusion else _line(entry.answer)
+    )
     lines += [
         "<div>",
         f"<h3>{question}</h3>",
-        f"<p>{_line(entry.answer)}</p>",
+        f"<p>{said}</p>",
         f'<p class="extra">{entry.extra}</p>',
         "</div>",
         "</article>",
@@ -188,7 +200,7 @@ def _over_collections(folder: Path) -> list[str]:
         decided = [f"- {_line(sentence)}" for sentence in collections_wording.sentences(judged)]
         question = title(repository_root() / "notebooks" / f"{name}.ipynb")
         heading = f"## {name[:2]} · {question}"
-        cards = collections_wording.page(each, judged).rename(columns={"finds": "would find"})
+        cards = collections_wording.page(each, judged).rename(columns=collections_wording.HEADINGS)
         parts += [heading, "\n".join(decided), html(cards)]
     return parts
 

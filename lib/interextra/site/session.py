@@ -258,7 +258,7 @@ class Session(OutputFolder):
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
         return on_rows(frame, self._claims)
 
-    def over_collections(self) -> Any:
+    def over_collections(self) -> Cards | None:
         """Return what the committed run of `real` measured of claims on real collections.
 
         Prints what is decided, and draws a forest: each claim in each collection, and the mean of
@@ -266,7 +266,7 @@ class Session(OutputFolder):
 
         Returns
         -------
-        Styler
+        Cards
             See `collections_wording.page`; None where no such run is committed.
         """
         each = self.reference(REAL, "collections")
@@ -282,7 +282,8 @@ class Session(OutputFolder):
             rows, "collection", "estimate", label, panel="claim", hue="of", percent=True
         )
         self.figure(drawn, "over_collections")
-        return shown(collections_wording.page(each, judged, of_worlds))
+        claims = collections_wording.page(each, judged, of_worlds)
+        return Cards(claims.rename(columns=collections_wording.HEADINGS))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""
