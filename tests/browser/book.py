@@ -52,7 +52,6 @@ def look(browser, path: Path) -> Page:
     page.on("console", lambda message: note(faults, message))
     page.on("pageerror", lambda error: faults.append(f"error: {error}"))
     page.goto(path.as_uri())
-    faults += unfocused(page)
     for width, theme in LOOKS:
         page.set_viewport_size({"width": width, "height": 800})
         page.emulate_media(color_scheme=theme)
@@ -65,6 +64,7 @@ def look(browser, path: Path) -> Page:
         ids |= set(found["ids"])
         links |= set(found["links"])
         page.evaluate(CLOSE_FOLDS)
+    faults += unfocused(page)
     page.close()
     return Page(faults, ids, links)
 

@@ -77,6 +77,6 @@
   }
   faults.push(...faint.values());
 
-  const links = [...document.querySelectorAll("a[href]")].map((link) => link.href);
+  const links = [...document.querySelectorAll("a[href]")].map((link) => new URL(link.getAttribute("href"), document.baseURI).href); // of SVG, too
   return { faults, ids, links };
 };
