@@ -17,6 +17,7 @@ NOTEBOOK = re.compile(r"\d\d_\w+")
 ESTIMATE = re.compile(
     r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
 )  # an interval, a percentage: not broken between lines
+LINK = re.compile(r'<a href="(\d\d_\w+)\.ipynb"([^>]*)>(.*?)</a>', re.S)  # in a table
 HEADING = re.compile(r"(?m)^#")
 PREDICTION = "**Predict before you run:**"  # begins the text before a result
 RESULT = "Show the result"
@@ -49,6 +50,7 @@ def read(app, name, source):
             is_predicted = PREDICTION in text or (is_predicted and not HEADING.search(text))
             cells.append(markdown(links.added(exercises(text, name))))
             continue
+        link_tables(cell, pages)
         parts = by_figure(cell, tags)
         if is_predicted:
             fold(parts)
@@ -63,6 +65,18 @@ def read(app, name, source):
     cells.append(markdown(files(Path(app.outdir) / name)))
     numbered = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
     source[0] = json.dumps(document | {"cells": numbered})
+
+
+def link_tables(cell, pages):
+    """Let links in tables that lead to notebooks lead to their pages, where they have one."""
+
+    def page(found):
+        name, attributes, text = found.groups()
+        return f'<a href="{name}.html"{attributes}>{text}</a>' if name in pages else text
+
+    for output in cell["outputs"]:
+        if html := output.get("data", {}).get("text/html"):
+            output["data"]["text/html"] = LINK.sub(page, "".join(html))
 
 
 def number(app, env):
