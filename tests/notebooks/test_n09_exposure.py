@@ -536,11 +536,14 @@ def test_arms_are_of_dense_retrieval_that_draws_its_negatives():
 
 def test_a_reranker_stands_beside_the_random_order_of_its_candidates():
     losses = {("Reranker", "BM25", "all"): 0.3}
-    orders = values({("Reranker", "BM25", "all"): 0.6}).drop(columns=["stratum", "side"])
+    orders = values({("Reranker", "BM25", "all"): 0.6})
     orders = orders[orders["model"] == "Reranker"].assign(seed=1)
-    half = len(orders) // 2
-    orders["left_out"] = ["b"] * half + ["a"] * half  # in and out of the cluster a
-    cluster = pd.Series("a", orders["query_id"].unique())
+    query_ids = orders["query_id"].unique()
+    cluster = pd.Series(["a", "b"] * (len(query_ids) // 2), query_ids)
+    own = orders["query_id"].map(cluster)
+    other = own.map({"a": "b", "b": "a"})
+    orders = orders.assign(left_out=own.where(orders["side"] == "out", other))
+    orders = orders.drop(columns=["stratum", "side"])
     [row] = exposure.reranker_floor(orders, mean_of(losses), cluster, 1, 50).to_dict("records")
     assert row["out"] == pytest.approx(0.56, abs=0.05)
     assert row["random_order"] == pytest.approx(0.32, abs=0.05)
