@@ -17,7 +17,7 @@ NOTEBOOK = re.compile(r"\d\d_\w+")
 ESTIMATE = re.compile(
     r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
 )  # an interval, a percentage: not broken between lines
-LINK = re.compile(r'<a href="(\d\d_\w+)\.ipynb"([^>]*)>(.*?)</a>', re.S)  # in a table
+LINK = re.compile(r"\[([^\]]*)\]\((\d\d_\w+)\.ipynb\)")
 HEADING = re.compile(r"(?m)^#")
 PREDICTION = "**Predict before you run:**"  # begins the text before a result
 RESULT = "Show the result"
@@ -50,7 +50,7 @@ def read(app, name, source):
             is_predicted = PREDICTION in text or (is_predicted and not HEADING.search(text))
             cells.append(markdown(links.added(exercises(text, name))))
             continue
-        link_tables(cell, pages)
+        link_outputs(cell, pages)
         parts = by_figure(cell, tags)
         if is_predicted:
             fold(parts)
@@ -67,16 +67,16 @@ def read(app, name, source):
     source[0] = json.dumps(document | {"cells": numbered})
 
 
-def link_tables(cell, pages):
-    """Let links in tables that lead to notebooks lead to their pages, where they have one."""
+def link_outputs(cell, pages):
+    """Let links to notebooks in Markdown that a cell shows lead to their pages, where there are."""
 
     def page(found):
-        name, attributes, text = found.groups()
-        return f'<a href="{name}.html"{attributes}>{text}</a>' if name in pages else text
+        text, name = found.groups()
+        return f"[{text}]({name}.html)" if name in pages else text
 
     for output in cell["outputs"]:
-        if html := output.get("data", {}).get("text/html"):
-            output["data"]["text/html"] = LINK.sub(page, "".join(html))
+        if shown := output.get("data", {}).get("text/markdown"):
+            output["data"]["text/markdown"] = LINK.sub(page, "".join(shown))
 
 
 def number(app, env):
