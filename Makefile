@@ -48,7 +48,7 @@ test-slurm: .venv/ready
 
 # A notebook as an assignment of nbgrader, handed in and graded; its environment sees the kit's and changes nothing in it.
 test-class: build/nbgrader/ready
-	@build/nbgrader/bin/python tests/tools/nbgrader_round_trip.py $(or $(ONLY),02)
+	@build/nbgrader/bin/python -m tests.tools.nbgrader_round_trip $(or $(ONLY),02)
 
 build/nbgrader/ready: .venv/ready
 	@$(PY) -m venv --clear --without-pip $(@D)

@@ -17,13 +17,11 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 
+from interextra.site.repository import notebooks
+from tools.exercises import Entry, Exercise, read_entries
+from tools.teaching import write
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "lib"), str(ROOT)]
-
-from interextra.site.repository import notebooks  # noqa: E402
-from tools.exercises import Entry, Exercise, read_entries  # noqa: E402
-from tools.teaching import write  # noqa: E402
-
 COURSE = ROOT / "build" / "nbgrader_round_trip"
 RIGHT, OTHER, WRONG, EMPTY, STOPS = STUDENTS = (
     "right",
