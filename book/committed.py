@@ -15,6 +15,7 @@ from typing import ClassVar
 import pandas as pd
 from docutils import nodes
 from docutils.parsers.rst.directives import unchanged
+from pages import unbroken
 from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.travel import REFERENCE
@@ -56,7 +57,7 @@ class Committed(SphinxDirective):
 
 def as_html(frame):
     """Return a frame as a table of a page, which scrolls in a box of its own where it is wide."""
-    table = shown(frame).to_html(table_attributes='class="table"')
+    table = unbroken(shown(frame).to_html(table_attributes='class="table"'))
     box = f'<div class="pst-scrollable-table-container">{table}</div>'
     return nodes.raw("", box, format="html")
 

@@ -156,13 +156,16 @@ def looks(cell, tags):
         shown["code_prompt_show"] = FOLDED[tag]
     for output in cell["outputs"]:
         if html := output.get("data", {}).get("text/html"):
-            output["data"]["text/html"] = ESTIMATE.sub(
-                lambda found: found[0].replace(" ", "&nbsp;"), "".join(html)
-            )
+            output["data"]["text/html"] = unbroken("".join(html))
         if described(output):
             picture = output["metadata"]["image/png"]
             shown["image"] = {"alt": picture["alt"], "width": f"{picture['width']}px"}
     return shown
+
+
+def unbroken(html):
+    """Return HTML in which a line does not end within an estimate."""
+    return ESTIMATE.sub(lambda found: found[0].replace(" ", "&nbsp;"), html)
 
 
 def exercises(text, name):

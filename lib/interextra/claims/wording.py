@@ -116,11 +116,10 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
 
 
 class Lead(NamedTuple):
-    """The answer to the title of a notebook, the estimates behind it, and the conclusion alone."""
+    """The answer to the title of a notebook, and the conclusion with its estimates."""
 
     answer: str
     evidence: str
-    conclusion: str = ""
 
 
 def lead(
@@ -147,9 +146,9 @@ def lead(
             evidence = f"{_estimates(claim, rows)}{_on_collections(claim, over_collections)}."
             if outcome.startswith(OPEN):
                 answer = f"{outcome.capitalize()}: {_after_colon(claim.sentence)}"
-                return Lead(answer, evidence, outcome)
+                return Lead(answer, evidence)
             answer = _first_sentence(claim, outcome, title)
-            return Lead(answer, f"{outcome.capitalize()}. {evidence}", outcome)
+            return Lead(answer, f"{outcome.capitalize()}. {evidence}")
     return None
 
 

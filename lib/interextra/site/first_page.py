@@ -51,8 +51,8 @@ class Entry(NamedTuple):
         To its page; "" where it has none.
     answer
         In a sentence.
-    conclusion
-        On which data it holds; "" where the answer says so, or none is known.
+    evidence
+        On which data it holds, with the estimates; "" where none is known.
     picture
         Address of its figure; "" where it has none.
     alt
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
     question: str
     link: str
     answer: str
-    conclusion: str
+    evidence: str
     picture: str
     alt: str
     extra: str
@@ -132,11 +132,9 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
     committed = repository_root() / REFERENCE
     found = lead_of(name, profile, here, committed)
     noted = answer_of(here).get("sentences", [""])
-    answer, conclusion = _short(noted[0]), ""
+    answer, evidence = _short(noted[0]), ""
     if found:
-        answer, conclusion = found.answer, found.conclusion
-    if answer.lower().startswith(conclusion):
-        conclusion = ""
+        answer, evidence = found.answer, INTERVAL.sub("", found.evidence)
     picture = picture_of(name, profile, here, committed)
     address, alt = "", ""
     if picture:
@@ -146,7 +144,7 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
         alt = picture.alt
     minutes = f"{_seconds(notebook) / 60:.1f} minutes on one core"
     link = f"{name}.html"
-    return Entry(name[:2], title(notebook), link, answer, conclusion, address, alt, minutes)
+    return Entry(name[:2], title(notebook), link, answer, evidence, address, alt, minutes)
 
 
 def _over_worlds(folder: Path) -> list[Entry]:
@@ -175,10 +173,9 @@ def _card(entry: Entry) -> str:
     if entry.picture:
         picture, alt = escape(entry.picture), escape(entry.alt)
         lines.append(f'<img src="{picture}" alt="{alt}" loading="lazy">')
-    conclusion = f"{entry.conclusion.capitalize()}." if entry.conclusion else ""
-    said = (
-        f"{_line(entry.answer)} <em>{_line(conclusion)}</em>" if conclusion else _line(entry.answer)
-    )
+    said = _line(entry.answer)
+    if entry.evidence:
+        said += f" <em>{_line(entry.evidence)}</em>"
     lines += [
         "<div>",
         f"<h3>{question}</h3>",
