@@ -128,6 +128,7 @@ def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path
     collections.mkdir(parents=True)
     judged = {"claim": "real-resttest-dense", "estimate": -0.1, "low": -0.12, "high": -0.08}
     judged |= {"verdict": "holds", "gate": "a, b", "k": 2, "n": 2, "resolution": 0.02}
+    judged |= {"holds_on": "a, b"}
     pd.DataFrame([judged]).to_csv(collections / "over_collections.csv", index=False)
     here = tmp_path / "mini" / name
     first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]

@@ -164,6 +164,7 @@ def test_real_collections_have_a_column_as_far_as_they_are_computed(tmp_path):
     tables.mkdir(parents=True)
     row = {"claim": "real-resttest-dense", "estimate": -0.1, "low": -0.12, "high": -0.08}
     row |= {"verdict": "holds", "gate": "nl2bash, reddit, a, b", "k": 4, "n": 4, "resolution": 0.02}
+    row |= {"holds_on": "nl2bash, reddit, a, b"}
     pd.DataFrame([row]).to_csv(tables / "over_collections.csv", index=False)
     rows = rows_of(readme.readme(tmp_path)["findings"])
     on_collections = {head.partition(".")[0]: cells[1] for head, cells in rows.items()}
