@@ -27,7 +27,7 @@ from interextra import cli, figures
 from interextra.claims import collections_wording
 from interextra.claims.claim import REAL, Claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
-from interextra.claims.over_collections import INCOMPLETE, OPEN
+from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
@@ -184,7 +184,8 @@ def losses(reference: Path) -> pd.DataFrame:
 def _each_collection(reference: Path) -> pd.DataFrame:
     """Return the committed rows of each real collection: a row a claim and collection."""
     paths = sorted((reference / REAL).glob("*/tables/collections.csv"))
-    return pd.concat([pd.read_csv(path) for path in paths], ignore_index=True)
+    tables = [pd.DataFrame(columns=OWN), *(pd.read_csv(path) for path in paths)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _is_excluded(row: Row) -> bool:
