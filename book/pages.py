@@ -18,6 +18,7 @@ ESTIMATE = re.compile(
     r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
 )  # an interval, a percentage: not broken between lines
 LINK = re.compile(r"\[([^\]]*)\]\((\d\d_\w+)\.ipynb\)")
+BY_NUMBER = re.compile(r"\bnotebook (\d\d)\b")
 HEADING = re.compile(r"(?m)^#")
 PREDICTION = "**Predict before you run:**"  # begins the text before a result
 RESULT = "Show the result"
@@ -39,9 +40,11 @@ def setup(app):
 
 def read(app, name, source):
     """Replace the text of a page; Sphinx calls it with that of each."""
+    pages = app.env.found_docs
     if not NOTEBOOK.fullmatch(name):
+        source[0] = link_numbers(source[0], pages)
         return
-    document, pages = json.loads(source[0]), app.env.found_docs
+    document = json.loads(source[0])
     links = Links(pages, terms((Path(app.srcdir) / "glossary.md").read_text(encoding="utf-8")))
     cells, solved, is_predicted = [], 0, False
     for cell in document["cells"]:
@@ -65,6 +68,18 @@ def read(app, name, source):
     cells.append(markdown(files(Path(app.outdir) / name)))
     numbered = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
     source[0] = json.dumps(document | {"cells": numbered})
+
+
+def link_numbers(text, pages):
+    """Let "notebook 03" in a page of the book lead to that notebook's page, where there is one."""
+    by_number = {page[:2]: page for page in pages if NOTEBOOK.fullmatch(page)}
+
+    def linked(found):
+        page = by_number.get(found[1])
+        return f"[{found[0]}]({page}.ipynb)" if page else found[0]
+
+    parts = enumerate(PROTECTED.split(text))
+    return "".join(part if at % 2 else BY_NUMBER.sub(linked, part) for at, part in parts)
 
 
 def link_outputs(cell, pages):

@@ -54,6 +54,18 @@ def test_an_undecided_claim_has_its_reason():
     )
 
 
+def test_an_answer_that_worlds_alone_give_says_so():
+    notebook = "05_architecture_comparison"
+    holds = table("resttest-colbert-dense", {"estimate": 0.06, "low": 0.04, "high": 0.08}, "holds")
+    unclear = table("resttest-colbert-dense", UNCLEAR, "undecided", reason="queries")
+    answer = "ColBERT extrapolates better than dense retrieval, since it loses less: "
+    assert sentence(notebook, MedQuAD=unclear, worlds=holds).startswith(
+        f"In generated worlds: {answer}agrees in direction in the worlds, undecided on real data"
+    )
+    assert sentence(notebook, worlds=holds).startswith(f"In generated worlds: {answer}")
+    assert sentence(notebook, MedQuAD=holds, worlds=unclear).startswith(answer)
+
+
 def test_a_claim_that_a_data_set_cannot_test_says_why():
     assert sentence(MedQuAD=table("restrain-bm25", HARDLY, "holds", WITHIN)) == (
         "BM25 is equally effective in both regimes of ReSTrain: not testable on real data "

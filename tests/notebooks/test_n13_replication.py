@@ -62,7 +62,7 @@ def test_the_figure_has_the_comparable_effects_and_says_how_many_hold_the_printe
     figure = figures.scatter(points, x, y, label=y, percent=True, diagonal="equal", **how)
     inside = points["low"].le(points[x]) & points["high"].ge(points[x])
     n_known = points["low"].notna().sum()
-    assert f"{inside.sum()} of {n_known} points" in figure.caption
+    assert f"{inside.sum()} of {n_known} intervals" in figure.caption
     lines = [line for axis in figure.axes for line in axis.lines if line.get_linestyle() == ":"]
     assert len(lines) == points["data"].nunique()
 

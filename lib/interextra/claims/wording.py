@@ -147,7 +147,7 @@ def lead(
             if outcome.startswith(OPEN):
                 answer = f"{outcome.capitalize()}: {_after_colon(claim.sentence)}"
                 return Lead(answer, evidence)
-            answer = _first_sentence(claim, outcome, title)
+            answer = _first_sentence(claim, rows, title)
             return Lead(answer, f"{outcome.capitalize()}. {evidence}")
     return None
 
@@ -178,13 +178,21 @@ def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
         reasons = "; ".join(_reasons_of_answer(claim, rows))
         sentence = _after_colon(claim.sentence).removesuffix(".")
         return f"{word} ({reasons}): {sentence} ({estimates}; {intervals})."
-    answer = _first_sentence(claim, outcome, title).removesuffix(".")
+    answer = _first_sentence(claim, rows, title).removesuffix(".")
     reasoned = _conclusion_with_reasons(claim, rows)
     return f"{answer}: {reasoned} ({estimates}; {intervals})."
 
 
-def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
-    """Return what a decided conclusion says to the title."""
+def _first_sentence(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
+    """Return what a decided conclusion says to the title, and whether worlds alone say it."""
+    sentence = _said_to_title(claim, conclusion(claim, rows), title)
+    outcomes = {data: _outcome(claim, data, row) for data, row in rows.items()}
+    deciding = {data for data, outcome in outcomes.items() if not outcome.startswith(OPEN)}
+    return f"In generated worlds: {_after_colon(sentence)}" if deciding == {"worlds"} else sentence
+
+
+def _said_to_title(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
+    """Return the sentence for a decided conclusion."""
     if outcome.startswith(POSITIVE):
         return title["holds"]
     if outcome.startswith(NEGATIVE):
