@@ -26,6 +26,7 @@ RESULT = "Show the result"
 PROTECTED = re.compile(
     r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M
 )
+CODE_OR_LINK = re.compile(r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\))", re.S)
 
 
 def setup(app):
@@ -78,7 +79,7 @@ def link_numbers(text, pages):
         page = by_number.get(found[1])
         return f"[{found[0]}]({page}.ipynb)" if page else found[0]
 
-    parts = enumerate(PROTECTED.split(text))
+    parts = enumerate(CODE_OR_LINK.split(text))
     return "".join(part if at % 2 else BY_NUMBER.sub(linked, part) for at, part in parts)
 
 

@@ -246,6 +246,18 @@ def test_links_go_to_pages_that_exist_and_terms_once_to_the_glossary(book):
     assert {f"02_here/{name}" for name in files} <= set(links)
 
 
+def test_a_notebook_named_by_its_number_on_a_page_is_a_link_where_it_has_a_page(book):
+    html = page(book, "notes_05")  # which names 02, 03 and 05
+    linked = re.findall(r'<a [^>]*href="([^"]*)"[^>]*>(?:<[^>]*>)*(notebook \d\d)<', html)
+    assert set(linked) == {("02_here.html", "notebook 02"), ("03_there.html", "notebook 03")}
+    assert "notebook 05" in html
+
+
+def test_the_list_of_pages_has_three_parts(book):
+    captions = re.findall(r'<span class="caption-text">([^<]*)</span>', page(book, "index"))
+    assert captions[:3] == ["Notebooks", "Guides", "Notes"]
+
+
 def test_exercises_have_folded_solutions(book):
     html = page(book, "02_here")
     assert html.count('class="exercise admonition"') == 2 and html.count("solution dropdown") == 2

@@ -58,10 +58,20 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
 
 
 def _contents(executed: Sequence[Path]) -> str:
-    """Return the pages of the book in their order: the notebooks, then those of its form."""
-    pages = [f"{path.stem[:2]} · {title(path)} <{path.stem}>" for path in executed]
-    pages += sorted(path.stem for path in FORM.glob("*.md"))
-    return "\n".join(["```{toctree}", ":hidden:", *pages, "```"])
+    """Return the pages of the book in their order: the notebooks, guides, notes to notebooks."""
+    notes = sorted(FORM.glob("notes_*.md"))
+    guides = sorted(set(FORM.glob("*.md")) - set(notes))
+    pages = {
+        "Notebooks": [f"{path.stem[:2]} · {title(path)} <{path.stem}>" for path in executed],
+        "Guides": [path.stem for path in guides],
+        "Notes": [f"Notes to {path.stem[-2:]} <{path.stem}>" for path in notes],
+    }
+    return "\n\n".join(_part(caption, entries) for caption, entries in pages.items())
+
+
+def _part(caption: str, entries: Sequence[str]) -> str:
+    """Return a part of the list of pages, as myst reads it."""
+    return "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *entries, "```"])
 
 
 if __name__ == "__main__":

@@ -257,5 +257,5 @@ def _short(sentence: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text from data in one line of HTML."""
-    return escape(text, quote=False).replace("\n", " ")
+    """Return text from data in one line of HTML, in which no number is parted from its %."""
+    return escape(text, quote=False).replace("\n", " ").replace(" %", "&nbsp;%")
