@@ -15,6 +15,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,13 @@ from matplotlib.figure import Figure
 
 from interextra import cli, figures
 from interextra.claims import collections_wording
-from interextra.claims.claim import REAL, Claim, of_collections, stated
+from interextra.claims.claim import REAL, Claim, every_claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
 from interextra.claims.wording import DATA, conclusion, data_name, page, published
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
-from interextra.stats.formatting import spelled
+from interextra.stats.formatting import spelled, with_unit
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json
 from interextra.world.generate import generate_mini
@@ -42,6 +43,7 @@ WHERE = {
     "worlds": "fourteen generated worlds",
 }  # heading of each of DATA
 FOUR = "four real collections"
+RESTRAIN = "02_restrain"
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"
 MISMATCH = "development/03_resttest/tables/mismatch.csv"
@@ -60,6 +62,9 @@ NONE = "–"
 KNOWN = "†"  # mark of a claim whose answer was known before
 NO_BREAK = "\N{NO-BREAK SPACE}"
 WRITTEN = Path(__file__).with_suffix(".yaml")  # what people write beside the numbers
+OF_LEAD = "real-resttest-dense"  # the claim that has dense retrieval's lead over BM25
+TRAINED_ANSWERS = "test queries answered by a passage that also answers a training query"
+LEAD = "dense minus BM25 in domain, RR@10"
 FIGURE = "book/static/losses.png"
 FIGURE_COLUMNS = ["system", "data", "change", "low", "high", "excluded", "published"]
 # values per query of the run whose output the README shows
@@ -122,6 +127,7 @@ def results(reference: Path) -> dict[str, str]:
         "exposure": _exposure(reference, committed),
         "mismatch": _mismatch(reference),
         "collections": _collections(reference),
+        "moderators": _moderators(reference),
         "fresh": _fresh(reference),
         "claims": _claims(reference),
     }
@@ -396,6 +402,39 @@ def _collections(reference: Path) -> str:
     return "\n\n".join(sections) or "No run of the profile real is committed."
 
 
+def _moderators(reference: Path) -> str:
+    """Return what may decide how large a loss is, and the losses, a column a collection."""
+    path = reference / REAL / RESTRAIN / "tables" / "moderators.csv"
+    if not path.is_file():
+        return "No run of 02 on real collections is committed."
+    measured = pd.read_csv(path).set_index("collection")
+    each = pd.concat(map(pd.read_csv, sorted((reference / REAL).glob("*/tables/collections.csv"))))
+    rows = {
+        "test queries": _cells(measured["n_test"], "{:,.0f}"),
+        "passages": _cells(measured["n_passages"], "{:,.0f}"),
+        TRAINED_ANSWERS: _cells(100 * measured["answers_trained"], "{:.0f} %"),
+        "words of a test query that are in its answer": _cells(
+            100 * measured["words_in_answer"], "{:.0f} %"
+        ),
+    }
+    for name, estimates in each.groupby("claim", sort=False):
+        claim = every_claim()[name]
+        by_collection = estimates.set_index("collection")
+        if name == OF_LEAD:
+            rows[LEAD] = _cells(100 * by_collection["lead"], "{:+.1f} points")
+        if claim.asks != "equal":
+            of_part = f", {claim.part}" if claim.part else ""
+            label = f"{claim.sentence.removesuffix('.')}{of_part} ({_number(claim)})"
+            rows[label] = by_collection["estimate"].map(partial(with_unit, unit=claim.unit))
+    table = pd.DataFrame(rows).T
+    return _table(table.rename_axis("on the collection").reset_index())
+
+
+def _cells(values: pd.Series, form: str) -> pd.Series:
+    """Return numbers as text."""
+    return values.map(form.format)
+
+
 def _fresh(reference: Path) -> str:
     """Return what the worlds of the profile fresh say of claims, a table a notebook."""
     paths = sorted((reference / "fresh").glob("*/tables/claims.csv"))
@@ -407,10 +446,14 @@ def _fresh(reference: Path) -> str:
 
 def _section(heading: str, table: pd.DataFrame, *before: str) -> str:
     """Return a table in Markdown under a heading, and some text before it."""
+    return "\n\n".join([f"### {heading}", *before, _table(table)])
+
+
+def _table(table: pd.DataFrame) -> str:
+    """Return a table in Markdown."""
     rule = ["---"] * len(table.columns)
     rows = [table.columns, rule, *table.itertuples(index=False)]
-    lines = "\n".join(map(_line, rows))
-    return "\n\n".join([f"### {heading}", *before, lines])
+    return "\n".join(map(_line, rows))
 
 
 def _claims(reference: Path) -> str:

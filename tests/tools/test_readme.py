@@ -173,6 +173,26 @@ def test_real_collections_have_a_column_as_far_as_they_are_computed(tmp_path):
     assert set(on_collections.values()) == {"–"}
 
 
+def test_what_may_decide_a_loss_stands_beside_the_losses_by_collection(tmp_path):
+    of_restrain = tmp_path / "real" / "02_restrain" / "tables"
+    of_resttest = tmp_path / "real" / "03_resttest" / "tables"
+    assert readme._moderators(tmp_path).startswith("No run")
+    of_restrain.mkdir(parents=True)
+    of_resttest.mkdir(parents=True)
+    row = {"n_passages": 9000, "n_test": 1130, "answers_trained": 0.27, "words_in_answer": 0.2}
+    known = pd.DataFrame([{"collection": "one"} | row, {"collection": "two"} | row])
+    known.to_csv(of_restrain / "moderators.csv", index=False)
+    estimates = pd.DataFrame({"collection": ["two", "one"], "estimate": [-0.2, -0.1]})
+    estimates = estimates.assign(claim=readme.OF_LEAD, lead=[-0.05, 0.15])
+    estimates.to_csv(of_resttest / "collections.csv", index=False)
+    cells = [line.strip("| ").split(" | ") for line in readme._moderators(tmp_path).splitlines()]
+    found = {label: values for label, *values in cells}
+    assert found["on the collection"] == ["one", "two"]
+    assert found[readme.TRAINED_ANSWERS] == ["27 %", "27 %"]
+    assert found[readme.LEAD] == ["+15.0 points", "-5.0 points"]
+    assert found["Dense retrieval loses on an excluded bucket (03)"] == ["-10.0 %", "-20.0 %"]
+
+
 def test_a_finding_whose_claim_is_gone_is_named(tmp_path, monkeypatch):
     written = tmp_path / "readme.yaml"
     written.write_text("findings: {no-such-claim: nothing}")
