@@ -29,7 +29,7 @@ from interextra.claims import collections_wording
 from interextra.claims.claim import REAL, Claim, every_claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
-from interextra.claims.wording import DATA, conclusion, data_name, page, published
+from interextra.claims.wording import DATA, conclusion, data_name, is_known, page, published
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled, with_unit
@@ -44,6 +44,7 @@ WHERE = {
 }  # heading of each of DATA
 FOUR = "four real collections"
 RESTRAIN = "02_restrain"
+HYBRID = "10_compression_and_hybrid"
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"
 MISMATCH = "development/03_resttest/tables/mismatch.csv"
@@ -65,6 +66,7 @@ WRITTEN = Path(__file__).with_suffix(".yaml")  # what people write beside the nu
 OF_LEAD = "real-resttest-dense"  # the claim that has dense retrieval's lead over BM25
 TRAINED_ANSWERS = "test queries answered by a passage that also answers a training query"
 LEAD = "dense minus BM25 in domain, RR@10"
+WEIGHT = "BM25's weight in the interpolation with dense retrieval, mean of the folds"
 FIGURE = "book/static/losses.png"
 FIGURE_COLUMNS = ["system", "data", "change", "low", "high", "excluded", "published"]
 # values per query of the run whose output the README shows
@@ -426,6 +428,8 @@ def _moderators(reference: Path) -> str:
             of_part = f", {claim.part}" if claim.part else ""
             label = f"{claim.sentence.removesuffix('.')}{of_part} ({_number(claim)})"
             rows[label] = by_collection["estimate"].map(partial(with_unit, unit=claim.unit))
+    weights = pd.read_csv(reference / REAL / HYBRID / "tables" / "weights.csv")
+    rows[WEIGHT] = _cells(weights.groupby("collection")["weight"].mean(), "{:.2f}")
     table = pd.DataFrame(rows).T
     return _table(table.rename_axis("on the collection").reset_index())
 
@@ -535,8 +539,7 @@ def _estimate(claim: Claim, data: str, rows: Mapping[str, Row]) -> str:
     # a narrow column breaks it only before the interval
     estimate = estimate.replace(" ", NO_BREAK)
     estimate = estimate.replace(f"{NO_BREAK}[", " [")
-    population = data if data == "worlds" else data_name(data, claim)
-    return estimate + KNOWN if population in claim.known else estimate
+    return estimate + KNOWN if is_known(claim, data) else estimate
 
 
 def _counts(reference: Path, committed: Answers) -> str:

@@ -150,7 +150,12 @@ def test_the_page_has_a_column_a_collection_and_the_mean():
     each = of_each({name: table() for name in NAMES})
     found = judged(each, NAMES[:3])
     shown = collections_wording.page(each, found)
-    assert list(shown) == ["claim", *NAMES, "mean", "finds", "worlds"]
+    over_others = ["random effects", "prediction"]
+    assert list(shown) == ["claim", *NAMES, "mean", "finds", *over_others, "worlds"]
+    row = found.iloc[0]
+    assert shown["random effects"].item().startswith(f"{100 * row['random_effects']:+.1f} % [")
+    low, high = 100 * row["prediction_low"], 100 * row["prediction_high"]
+    assert shown["prediction"].item() == f"{low:+.1f} % to {high:+.1f} %"
     assert shown["worlds"].item() == "–"
     assert shown["a"].item() == "-10.0 % [-13.9, -6.1]"
     claimed = "Dense retrieval loses on a left-out kind"

@@ -687,7 +687,7 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
         (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
     )
     estimates = f"MedQuAD {real}; fourteen worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
-    told = "replicated on real data, undecided in the worlds"
+    told = "agrees in direction on real data seen before, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
     kind = "simultaneous 95 % confidence intervals over queries and training runs (MedQuAD"
     kind += ", this run, individual" * (profile != "small") + "); over worlds (fourteen worlds)"
@@ -703,7 +703,8 @@ def test_decided_claims_come_before_undecided_ones(state):
     ]
     first, second, third = wording.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
     assert (
-        first.startswith("Undecided (too few queries)") and ": contradicted on real data" in second
+        first.startswith("Undecided (too few queries)")
+        and ": differs on real data seen before" in second
     )
     assert ": undecided on real data" in third
 
@@ -855,15 +856,25 @@ def judged(real, worlds, name="MedQuAD"):
             "resttest-dense",
             "holds",
             "holds",
-            "replicated on real data, agrees in direction in the worlds",
+            "agrees in direction on real data seen before and in the worlds",
         ),
-        ("negatives-reverse", "holds", "holds", "supported"),
-        ("negatives-reverse", "contradicted", "contradicted", "contradicted"),
+        (
+            "negatives-reverse",
+            "holds",
+            "holds",
+            "supported on real data seen before and in the worlds",
+        ),
+        (
+            "negatives-reverse",
+            "contradicted",
+            "contradicted",
+            "contradicted on real data seen before and in the worlds",
+        ),
         (
             "resttest-dense",
             "contradicted",
             "contradicted",
-            "contradicted on real data, differs in the worlds",
+            "differs on real data seen before and in the worlds",
         ),
         ("resttest-dense", "contradicted", "holds", "depends on the data"),
         ("resttest-dense", "undecided", "undecided", "undecided"),
@@ -873,22 +884,32 @@ def judged(real, worlds, name="MedQuAD"):
             "holds",
             "agrees in direction in the worlds, undecided on real data",
         ),
-        ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
+        (
+            "resttest-dense",
+            "undecided, within",
+            "undecided, within",
+            "no difference on real data seen before and in the worlds",
+        ),
         ("resttest-dense", None, "undecided, within, gate: not shown", "undecided in the worlds"),
         (
             "resttest-dense",
             "holds, within",
             None,
-            "replicated, but smaller than the margin, on real data",
+            "agrees in direction, but smaller than the margin, on real data seen before",
         ),
-        ("resttest-bm25", "holds, within", None, "replicated on real data"),
+        ("resttest-bm25", "holds, within", None, "agrees on real data seen before"),
         (
             "resttest-bm25",
             "holds, within",
             "holds, within",
-            "replicated on real data, agrees in the worlds",
+            "agrees on real data seen before and in the worlds",
         ),
-        ("similarity-trend", "holds", "holds", "agrees in direction"),
+        (
+            "similarity-trend",
+            "holds",
+            "holds",
+            "agrees in direction on real data seen before and in the worlds",
+        ),
         ("overlap-intents", "holds", None, "not testable on real data"),
         (
             "extrapolation-predicts",

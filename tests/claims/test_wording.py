@@ -30,7 +30,7 @@ def sentence(notebook="", **tables):
 def test_a_decided_claim_has_its_conclusion_and_its_estimates():
     assert sentence(MedQuAD=table("resttest-dense", LOSS, "holds")) == (
         "A dense retriever is less effective on a bucket of queries that was excluded from its "
-        "training: replicated on real data "
+        "training: agrees in direction on real data seen before "
         "(RR@10: MedQuAD -10.0 % [-14.0, -6.0]; published -11.5 %)."
     )
 
@@ -38,7 +38,7 @@ def test_a_decided_claim_has_its_conclusion_and_its_estimates():
 def test_an_effect_within_the_margin_is_called_small_beside_the_margin():
     assert sentence(MedQuAD=table("resttest-dense", LOSS, "holds", WITHIN)) == (
         "A dense retriever is less effective on a bucket of queries that was excluded from its "
-        "training: replicated, but smaller than the margin, on real data "
+        "training: agrees in direction, but smaller than the margin, on real data seen before "
         "(RR@10: MedQuAD -10.0 % [-14.0, -6.0]; published -11.5 %; margin 5.0 %)."
     )
 
@@ -95,7 +95,7 @@ def test_an_answer_begins_with_the_sentence_for_its_title_and_ends_with_the_kind
     small = table("resttest-dense", LOSS, "holds", over=ONE_TRAINING)
     assert sentence("03_resttest", MedQuAD=small) == (
         "Extrapolation can be measured by excluding each bucket of queries from training in turn, "
-        "and a dense retriever loses on the excluded bucket: replicated on real data "
+        "and a dense retriever loses on the excluded bucket: agrees in direction on real data seen before "
         "(RR@10: MedQuAD -10.0 % [-14.0, -6.0]; published -11.5 %; "
         "simultaneous 95 % confidence intervals over queries of one training run)."
     )

@@ -177,8 +177,11 @@ def test_what_may_decide_a_loss_stands_beside_the_losses_by_collection(tmp_path)
     of_restrain = tmp_path / "real" / "02_restrain" / "tables"
     of_resttest = tmp_path / "real" / "03_resttest" / "tables"
     assert readme._moderators(tmp_path).startswith("No run")
-    of_restrain.mkdir(parents=True)
-    of_resttest.mkdir(parents=True)
+    of_hybrid = tmp_path / "real" / "10_compression_and_hybrid" / "tables"
+    for tables in (of_restrain, of_resttest, of_hybrid):
+        tables.mkdir(parents=True)
+    weights = pd.DataFrame({"collection": ["one", "one", "two"], "weight": [0.4, 0.3, 0.8]})
+    weights.to_csv(of_hybrid / "weights.csv", index=False)
     row = {"n_passages": 9000, "n_test": 1130, "answers_trained": 0.27, "words_in_answer": 0.2}
     known = pd.DataFrame([{"collection": "one"} | row, {"collection": "two"} | row])
     known.to_csv(of_restrain / "moderators.csv", index=False)
@@ -190,6 +193,7 @@ def test_what_may_decide_a_loss_stands_beside_the_losses_by_collection(tmp_path)
     assert found["on the collection"] == ["one", "two"]
     assert found[readme.TRAINED_ANSWERS] == ["27 %", "27 %"]
     assert found[readme.LEAD] == ["+15.0 points", "-5.0 points"]
+    assert found[readme.WEIGHT] == ["0.35", "0.80"]
     assert found["Dense retrieval loses on an excluded bucket (03)"] == ["-10.0 %", "-20.0 %"]
 
 

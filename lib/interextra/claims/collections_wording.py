@@ -17,14 +17,19 @@ from interextra.claims.over_collections import (
     NO_GATE,
     OPEN,
 )
-from interextra.stats.formatting import spelled
+from interextra.stats.formatting import spelled, with_unit
 
 MEAN = "mean"  # the row of what the deciding collections say together
 WORLDS = "worlds"  # a column, and a row: what generated worlds say
 NONE = "–"
 WITHOUT_MEAN = (INCOMPLETE, DESCRIBED)
 # columns of `page` → their names on cards
-HEADINGS = {"finds": "effect found with 80 % power, of the mean", WORLDS: "fourteen worlds"}
+HEADINGS = {
+    "finds": "effect found with 80 % power, of the mean",
+    "random effects": "mean by random effects",
+    "prediction": "prediction for another collection",
+    WORLDS: "fourteen worlds",
+}
 
 Row = Mapping[str, Any]
 
@@ -160,8 +165,10 @@ def page(
 
     Returns
     -------
-    DataFrame[claim, the collections, mean, finds, worlds]
-        finds: the smallest effect that is found with 80 % power. worlds: see `in_worlds`.
+    DataFrame[claim, the collections, mean, finds, random effects, prediction, worlds]
+        finds: the smallest effect that is found with 80 % power. random effects: the mean over
+        collections like these. prediction: 95 % interval of the effect on another one. worlds: see
+        `in_worlds`.
     """
     worlds = in_worlds(table["claim"], of_worlds)
     names = each["collection"].unique()
@@ -175,6 +182,8 @@ def page(
         is_judged = row["verdict"] not in WITHOUT_MEAN
         line[MEAN] = _cell(row, claim) if is_judged else NONE
         line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
+        line["random effects"] = _random_effects(row, claim) if is_judged else NONE
+        line["prediction"] = _prediction(row, claim) if is_judged else NONE
         line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
         lines.append(line)
     return pd.DataFrame(lines)
@@ -220,6 +229,17 @@ def _sentence(claim: Claim) -> str:
 def _cell(row: Row, claim: Claim) -> str:
     """Return an estimate with its interval."""
     return spelled(row["estimate"], row["low"], row["high"], claim.unit)
+
+
+def _random_effects(row: Row, claim: Claim) -> str:
+    """Return the mean by random effects with its interval."""
+    return spelled(row["random_effects"], row["random_low"], row["random_high"], claim.unit)
+
+
+def _prediction(row: Row, claim: Claim) -> str:
+    """Return the interval of the effect on another collection."""
+    low, high = (with_unit(row[f"prediction_{end}"], claim.unit) for end in ("low", "high"))
+    return f"{low} to {high}"
 
 
 def forest_rows(

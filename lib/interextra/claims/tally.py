@@ -3,23 +3,34 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from interextra.claims.claim import Claim
 from interextra.claims.wording import (
     DEPENDS,
     NEGATIVE,
     NO_DIFFERENCE,
     POSITIVE,
     UNJUDGED,
+    Rows,
     Tables,
     by_claim,
     conclusion,
+    is_known,
+    outcomes,
 )
 
-HOLDS = "holds"
+ON_REAL = "holds on real data"
+SEEN_BEFORE = "holds on real data seen before"
+IN_WORLDS = "holds in generated worlds alone"
 CONTRADICTED = "contradicted"
 OTHER = "open"
 # an outcome of a claim → what is said of one with it, and of several
 OUTCOMES = {
-    HOLDS: ("is supported", "are supported"),
+    ON_REAL: ("is supported on real data", "are supported on real data"),
+    SEEN_BEFORE: (
+        "is supported on real data seen before",
+        "are supported on real data seen before",
+    ),
+    IN_WORLDS: ("is supported in worlds alone", "are supported in worlds alone"),
     CONTRADICTED: ("is contradicted", "are contradicted"),
     DEPENDS: ("depends on the data", "depend on the data"),
     NO_DIFFERENCE: (
@@ -43,18 +54,22 @@ def tally(tables_of_notebooks: Iterable[Tables]) -> Counter[str]:
         for claim, rows in by_claim(tables):
             text = conclusion(claim, rows)
             if text != UNJUDGED:
-                counts[_outcome(text)] += 1
+                counts[_outcome(claim, rows, text)] += 1
     return counts
 
 
-def _outcome(text: str) -> str:
+def _outcome(claim: Claim, rows: Rows, text: str) -> str:
     """Return the outcome that a conclusion means: what is decided counts, wherever it is."""
-    is_positive = any(word in text for word in POSITIVE)
+    said = outcomes(claim, rows)
+    positive = [data for data, outcome in said.items() if outcome.startswith(POSITIVE)]
     is_negative = any(word in text for word in NEGATIVE)
-    if text == DEPENDS or (is_positive and is_negative):
+    if text == DEPENDS or (positive and is_negative):
         return DEPENDS
-    if is_positive:
-        return HOLDS
+    if positive == ["worlds"]:
+        return IN_WORLDS
+    if positive:
+        is_seen = any(is_known(claim, data) for data in positive)
+        return SEEN_BEFORE if is_seen else ON_REAL
     if is_negative:
         return CONTRADICTED
     return NO_DIFFERENCE if NO_DIFFERENCE in text else OTHER
@@ -72,8 +87,8 @@ def in_words(counts: Counter[str], data: str) -> str:
 
     Examples
     --------
-    >>> in_words(Counter({HOLDS: 3, DEPENDS: 1}), "MedQuAD")
-    'Of 4 claims that were judged on MedQuAD, 3 are supported and 1 depends on the data.'
+    >>> in_words(Counter({CONTRADICTED: 3, DEPENDS: 1}), "MedQuAD")
+    'Of 4 claims that were judged on MedQuAD, 3 are contradicted and 1 depends on the data.'
     """
     parts = []
     for outcome, (of_one, of_several) in OUTCOMES.items():

@@ -186,8 +186,8 @@ def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
 def _first_sentence(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     """Return what a decided conclusion says to the title, and whether worlds alone say it."""
     sentence = _said_to_title(claim, conclusion(claim, rows), title)
-    outcomes = {data: _outcome(claim, data, row) for data, row in rows.items()}
-    deciding = {data for data, outcome in outcomes.items() if not outcome.startswith(OPEN)}
+    said = outcomes(claim, rows)
+    deciding = {data for data, outcome in said.items() if not outcome.startswith(OPEN)}
     return f"In generated worlds: {_after_colon(sentence)}" if deciding == {"worlds"} else sentence
 
 
@@ -335,35 +335,51 @@ def conclusion(claim: Claim, rows: Rows) -> str:
     >>> conclusion(every_claim()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
     'agrees in direction in the worlds, undecided on real data'
     """
-    outcomes = {}
-    for data, row in rows.items():
-        outcome = _outcome(claim, data, row)
-        if outcome != UNJUDGED:
-            outcomes[data] = outcome
-    if not outcomes:
+    said = outcomes(claim, rows)
+    if not said:
         return UNJUDGED
-    tested = outcomes.keys() - claim.not_testable.keys()
+    tested = said.keys() - claim.not_testable.keys()
     verdicts = {rows[data]["verdict"] for data in tested}
     if {"holds", "contradicted"} <= verdicts:
         return DEPENDS
-    different = set(outcomes.values())
-    if len(outcomes) > 1 and len(different) == 1:
-        return different.pop().removesuffix(",")
-    texts = []
-    for data, outcome in outcomes.items():
+    places: dict[str, list[str]] = {}
+    for data, outcome in said.items():
         place = PLACES.get(data, data)
-        texts.append(f"{outcome} {place}")
+        if is_known(claim, data) and outcome not in OPEN:
+            place += " seen before"
+        places.setdefault(outcome, []).append(place)
+    if len(said) > 1 and len(places) == 1 and outcome in OPEN:
+        return outcome
+    texts = [f"{outcome} {' and '.join(where)}" for outcome, where in places.items()]
     decided_first = sorted(texts, key=lambda text: text.startswith(OPEN))
     return ", ".join(decided_first)
+
+
+def outcomes(claim: Claim, rows: Rows) -> dict[str, str]:
+    """Return data set → what it says of a claim, in a word, without those that do not judge it.
+
+    Parameters
+    ----------
+    claim, rows : see `conclusion`.
+    """
+    said = {data: _outcome(claim, data, row) for data, row in rows.items()}
+    return {data: outcome for data, outcome in said.items() if outcome != UNJUDGED}
+
+
+def is_known(claim: Claim, data: str) -> bool:
+    """Return whether the answer on a data set had been seen before the claim was written down."""
+    population = data if data == "worlds" else data_name(data, claim)
+    return population in claim.known
 
 
 def _outcome(claim: Claim, data: str, row: Row) -> str:
     """Return what one data set says of a claim, in a word.
 
-    *replicated* and *contradicted* are of the paper's design and question on real data; a generated
-    world, or another design, only *agrees* (of an effect: *in direction*) or *differs*. A question
-    of ours is *supported* or *contradicted*. *not testable* is what a design cannot answer, as
-    `claims.yaml` says with the reason.
+    *replicated* and *contradicted* are of the paper's design and question on real data whose answer
+    had not been seen before; a generated world, another design, or data seen before only *agrees*
+    (of an effect: *in direction*) or *differs*. A question of ours is *supported* or
+    *contradicted*. *not testable* is what a design cannot answer, as `claims.yaml` says with the
+    reason.
     """
     if data in claim.not_testable:
         return UNTESTABLE
@@ -383,7 +399,8 @@ def _words(claim: Claim, data: str) -> Mapping[str, str]:
     """Return the words for a verdict on a claim, on one data set."""
     if claim.paper == "kit":
         return SUPPORT
-    if claim.design == "of the paper" and data != "worlds":
+    is_unseen = data != "worlds" and not is_known(claim, data)
+    if claim.design == "of the paper" and is_unseen:
         return REPLICATION
     return AGREEMENT if claim.asks == "equal" else DIRECTION
 
