@@ -29,7 +29,7 @@ from interextra.claims import collections_wording
 from interextra.claims.claim import REAL, Claim, every_claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
-from interextra.claims.wording import DATA, conclusion, data_name, is_known, page, published
+from interextra.claims.wording import DATA, FOUR, conclusion, data_name, is_known, page, published
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled, with_unit
@@ -42,7 +42,6 @@ WHERE = {
     "MedQuAD": "other real data",
     "worlds": "fourteen generated worlds",
 }  # heading of each of DATA
-FOUR = "four real collections"
 RESTRAIN = "02_restrain"
 HYBRID = "10_compression_and_hybrid"
 OVERLAP = "01_overlap_annotation_analysis"

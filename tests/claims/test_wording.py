@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from interextra.claims import wording
 from interextra.claims.claim import stated
 from interextra.claims.judgement import FEW, GATE, NO_VARIATION, UNMEASURED, WITHIN
 from interextra.claims.wording import conclusion, formatted, margin, page, published, sentences
@@ -86,7 +87,7 @@ def test_a_question_of_ours_is_supported_and_has_nothing_published():
 def test_a_correlation_has_the_name_of_its_statistic_and_no_unit():
     assert sentence(MedQuAD=table("similarity-trend", CORRELATION, "holds")) == (
         "The less similar a query is to the training queries (R), the more a dense retriever "
-        "loses on it: agrees in direction on real data "
+        "loses on it: agrees in direction on real data seen before "
         "(Kendall, RR@10: MedQuAD +0.40 [+0.10, +0.70])."
     )
 
@@ -258,3 +259,15 @@ def test_data_sets_that_say_the_same_are_not_named():
     undecided = {"verdict": "undecided", "size": "", "reason": "queries"}
     claim = stated()["resttest-dense"]
     assert conclusion(claim, {"MedQuAD": undecided, "worlds": undecided}) == "undecided"
+
+
+def test_a_page_has_what_real_collections_say_of_the_claims_that_they_were_asked():
+    row = {"claim": "real-resttest-dense", "estimate": -0.076, "low": -0.1, "high": -0.05}
+    row |= {"verdict": "holds", "gate": "a, b", "n": 2, "k": 2, "holds_on": "a, b"}
+    both = pd.concat(
+        [table("resttest-dense", LOSS, "holds"), table("resttest-bm25", HARDLY, "holds")]
+    )
+    shown = page({"MedQuAD": both}, pd.DataFrame([row])).set_index("claim")[wording.FOUR]
+    assert shown.tolist() == ["-7.6 % [-10.0, -5.0] holds on 2 of 2", "–"]
+    assert list(page({"MedQuAD": both}, pd.DataFrame([row])))[-2:] == [wording.FOUR, "conclusion"]
+    assert wording.FOUR not in page({"MedQuAD": both})

@@ -37,6 +37,7 @@ REAL = {
     "finished-near": "TREC DL",
     "predicted-by-declared": "published models",
 }
+FOUR = "four real collections"
 NAMED = {"worlds": "fourteen worlds", "here": "this run"}  # columns of a page
 # Counts of a row: column → their unit, of one and of several
 UNITS = {
@@ -157,7 +158,7 @@ def _on_collections(claim: Claim, table: pd.DataFrame | None) -> str:
     if table is None or claim.on_collections not in set(table.get("claim", [])):
         return ""
     text = collections_wording.in_short(table)[claim.on_collections]
-    return f"; four real collections {text}"
+    return f"; {FOUR} {text}"
 
 
 def _sentence(claim: Claim, rows: Rows) -> str:
@@ -416,20 +417,22 @@ def _is_open(row: Row) -> bool:
     return is_excluded or not row["size"]
 
 
-def page(tables: Tables) -> pd.DataFrame:
+def page(tables: Tables, over_collections: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return a table for the page: a row a claim, and a column a data set that answers it.
 
     Parameters
     ----------
     tables : name of the data → a table of `concluded`, `without_verdict` or `over_worlds`; without
         rows for none.
+    over_collections : what real collections say, of `over_collections.judged`.
 
     Returns
     -------
-    DataFrame[claim, margin, published, the data sets, conclusion]
+    DataFrame[claim, margin, published, the data sets, four real collections, conclusion]
         A cell of a data set is `formatted`. Empty without any row.
     """
     asked = [data for data in tables if len(tables[data])]
+    said = {} if over_collections is None else collections_wording.in_short(over_collections)
     lines, conclusions = [], []
     for claim, rows in by_claim(tables):
         line = {
@@ -440,6 +443,8 @@ def page(tables: Tables) -> pd.DataFrame:
         for data in asked:
             name = data_name(data, claim)
             line[name] = formatted(rows[data]) if data in rows else NONE
+        if claim.on_collections in said:
+            line[FOUR] = said[claim.on_collections]
         lines.append(line)
         text = conclusion(claim, rows)
         conclusions.append(_with_untestable(text, claim, rows))

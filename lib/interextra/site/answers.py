@@ -141,9 +141,21 @@ def lead_of(name: str, profile: str, here: Path, committed: Path) -> Lead | None
         claims = folder / "tables" / "claims.csv"
         if claims.is_file():
             tables[data] = pd.read_csv(claims)
-    over_collections = committed / REAL / name / "tables" / "over_collections.csv"
-    is_there = over_collections.is_file()
-    return lead(tables, name, pd.read_csv(over_collections) if is_there else None)
+    return lead(tables, name, over_collections_of(name, committed))
+
+
+def over_collections_of(name: str, committed: Path) -> pd.DataFrame | None:
+    """Return what real collections say of a notebook's claims; None where none is committed.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    committed
+        The folder of the references.
+    """
+    path = committed / REAL / name / "tables" / "over_collections.csv"
+    return pd.read_csv(path) if path.is_file() else None
 
 
 def _noted_on_real_data(folder: Path, name: str) -> Noted:

@@ -14,7 +14,7 @@ from interextra.claims import collections_wording
 from interextra.claims.cards import html
 from interextra.claims.tally import in_words, tally
 from interextra.claims.wording import page, sentences
-from interextra.site.answers import answer_of, lead_of, picture_of
+from interextra.site.answers import answer_of, lead_of, over_collections_of, picture_of
 from interextra.site.conclusions import by_data
 from interextra.site.repository import notebooks, repository_root
 from interextra.site.travel import REFERENCE
@@ -207,7 +207,8 @@ def _claims(folder: Path, profile: str) -> list[str]:
     parts = []
     for tables in sorted(folder.glob("[0-9][0-9]_*/tables")):
         name = tables.parent.name
-        claims = page(claims_of(name, profile, folder))
+        over_collections = over_collections_of(name, repository_root() / REFERENCE)
+        claims = page(claims_of(name, profile, folder), over_collections)
         if claims.empty:
             continue
         question = title(repository_root() / "notebooks" / f"{name}.ipynb")
