@@ -27,7 +27,7 @@ from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval, ratio, simultaneous
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
-from interextra.stats.tests import LEAST_QUERIES, detectable
+from interextra.stats.tests import LEAST_QUERIES, detectable, standard_error
 from interextra.store import Cell, InputError, Store, write_text
 
 POINTS = [
@@ -297,7 +297,7 @@ def _changes_to_largest(points: Effects) -> np.ndarray:
     changes = _to_last(means).ravel()
     drawn_changes = _to_last(draws).reshape(len(changes), -1)
     low, high = simultaneous(changes, drawn_changes)
-    detects = detectable(low, high, drawn_changes.std(axis=1))
+    detects = detectable(low, high, standard_error(drawn_changes))
     return np.column_stack([changes, low, high, detects])
 
 

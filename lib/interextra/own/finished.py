@@ -38,7 +38,7 @@ from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import with_interval, with_unit
-from interextra.stats.tests import LEAST_QUERIES, detectable
+from interextra.stats.tests import LEAST_QUERIES, detectable, standard_error
 from interextra.store import InputError, offenders, write_text
 
 Bootstrap = dict[str, Any]  # seed and n_boot, of `effects`
@@ -145,7 +145,7 @@ def near_and_far(means: Effects, loss: float, pair: tuple[bool, bool] = FAR_MINU
     """
     key = ["system", "measure"]
     contrasts = means.contrast("is_near", [pair])
-    error = contrasts.drawn().std(axis=1)
+    error = standard_error(contrasts.drawn())
     contrasts["detects"] = detectable(contrasts["low"], contrasts["high"], error)
     columns = [*key, "difference", "low", "high", "detects", DRAWS]
     differences = pd.DataFrame(contrasts)[columns]

@@ -31,7 +31,7 @@ from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import simultaneous
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
-from interextra.stats.tests import LEAST_QUERIES, detectable
+from interextra.stats.tests import LEAST_QUERIES, detectable, standard_error
 from interextra.store import InputError, Store, offenders, write_text
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the model as given; 1: the fine-tuned one
@@ -346,7 +346,7 @@ def _ends(judged: Effects) -> np.ndarray:
     """Return the ENDS of differences that are judged together, float[rows, 3]."""
     draws = judged.drawn()
     low, high = simultaneous(judged["mean"], draws)
-    detects = detectable(low, high, draws.std(axis=1))
+    detects = detectable(low, high, standard_error(draws))
     return np.column_stack([low, high, detects])
 
 

@@ -33,7 +33,7 @@ from interextra.own.values import MODEL
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import drawn_over, with_interval
-from interextra.stats.tests import detectable
+from interextra.stats.tests import detectable, standard_error
 from interextra.store import InputError, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
@@ -204,7 +204,7 @@ def _changes(tested: pd.DataFrame, nearest: pd.DataFrame, bootstrap: dict[str, A
     values = pd.concat(labelled)
     labels = ["queries", "model", "measure"]
     changes = effects(values, labels, "regime", REGIMES, "delta", **bootstrap)
-    errors = changes.drawn().std(axis=1)
+    errors = standard_error(changes.drawn())
     changes["detects"] = detectable(changes["low"], changes["high"], errors)
     return changes
 
@@ -344,7 +344,7 @@ def _with_plain_interval(judged: pd.DataFrame, answers: Effects) -> pd.DataFrame
     """Return claims with the plain interval of each, and the smallest effect that it finds."""
     low = answers["low"]
     high = answers["high"]
-    errors = answers.drawn().std(axis=1)
+    errors = standard_error(answers.drawn())
     resolution = detectable(low, high, errors)
     return judged.assign(low=low, high=high, resolution=resolution)
 
