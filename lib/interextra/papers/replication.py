@@ -2,7 +2,7 @@
 
 `replication.yaml` says which row of which table of ours stands beside which printed cell, and why
 others have none. An effect is judged as `stats.effects.Effects.beside` judges it, but for a change
-that is printed as none, see `_of_null`; a system that is not shown to be ahead of BM25 in domain
+that is printed as none, see `beside_null`; a system that is not shown to be ahead of BM25 in domain
 gets no verdict, see `gates`. A level, such as an nDCG@10, is set beside the printed one without a
 verdict, since the collections differ.
 """
@@ -386,7 +386,7 @@ def _over(ours: Row, counterpart: Counterpart) -> str:
 def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Return rows whose effects have a verdict as their status.
 
-    That of `Effects.beside`, or of `_of_null`; none where the gate of a system is closed, for the
+    That of `Effects.beside`, or of `beside_null`; none where the gate of a system is closed, for the
     reason `why`.
     """
     is_effect = rows["kind"] == EFFECT
@@ -394,24 +394,30 @@ def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
         return rows
     ours = rows[is_effect]
     printed = cells.loc[ours["cell"].unique()]
-    theirs = printed[["published", "rounding"]].rename(columns={"published": "scaled"}).rename_axis("cell").reset_index()
+    theirs = (
+        printed[["published", "rounding"]]
+        .rename(columns={"published": "scaled"})
+        .rename_axis("cell")
+        .reset_index()
+    )
     no_draws = np.empty((len(ours), 1))
     effects = Effects.of(ours, ["cell"], ["ours"], list(no_draws))
     verdicts = effects.beside(theirs, ["cell"])["verdict"]
     is_null = ours["cell"].map(_is_null(printed))
-    verdicts = verdicts.where(~is_null, _of_null(ours["low"], ours["high"]))
+    verdicts = verdicts.where(~is_null, beside_null(ours["low"], ours["high"]))
     verdicts = verdicts.mask(ours["why"] != "", UNTESTABLE)
     return rows.assign(status=verdicts.reindex(rows.index).fillna(rows["status"]))
 
 
-def _of_null(low: pd.Series, high: pd.Series) -> pd.Series:
+def beside_null(low: pd.Series, high: pd.Series) -> pd.Series:
     """Return the verdicts on effects beside a published one that is no change.
 
-    *agrees*: our interval lies within the margin; *differs*: it lies outside it; else *undecided*.
+    *agrees*: our interval, from `low` to `high`, lies within the margin; *differs*: it lies outside
+    it; else *undecided*.
 
     Examples
     --------
-    >>> _of_null(pd.Series([-0.01, -0.08, -0.09]), pd.Series([0.02, -0.01, -0.06])).tolist()
+    >>> beside_null(pd.Series([-0.01, -0.08, -0.09]), pd.Series([0.02, -0.01, -0.06])).tolist()
     ['agrees', 'undecided', 'differs']
     """
     is_within = (low >= -MARGIN) & (high <= MARGIN)
