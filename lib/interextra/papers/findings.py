@@ -209,10 +209,11 @@ def _recall_checked(recall: pd.DataFrame) -> Iterator[Check]:
         from_grade = by_measure.loc[RECALL]
         low, high = from_grade[["low", "high"]].iloc[0]
         nearest = 1 + from_grade["distance"].argmin()
+        off = _list(from_grade["distance"], "{:.3f}")
         computed = (
             f"R@100 from grade 1 / 2 / 3: {_list(from_grade['value'], '{:.3f}')}, "
-            f"printed {low:.3f} to {high:.3f}, nearest from grade {nearest} "
-            f"(off by {_list(from_grade['distance'], '{:.3f}')}); nDCG@10: {gain['value']:.3f}, printed {gain['low']:.3f} to {gain['high']:.3f}"
+            f"printed {low:.3f} to {high:.3f}, nearest from grade {nearest} (off by {off}); "
+            f"nDCG@10: {gain['value']:.3f}, printed {gain['low']:.3f} to {gain['high']:.3f}"
         )
         n_queries = int(gain["n_queries"])
         yield Check(

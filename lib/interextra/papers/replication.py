@@ -386,8 +386,8 @@ def _over(ours: Row, counterpart: Counterpart) -> str:
 def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Return rows whose effects have a verdict as their status.
 
-    That of `Effects.beside`, or of `beside_null`; none where the gate of a system is closed, for the
-    reason `why`.
+    That of `Effects.beside`, or of `beside_null`; none where the gate of a system is closed, for
+    the reason `why`.
     """
     is_effect = rows["kind"] == EFFECT
     if not is_effect.any():
