@@ -82,7 +82,9 @@ def leads(tables: Path, labels: Sequence[str], claims: pd.DataFrame) -> list[pd.
     if (tables / "leads.csv").is_file():
         found.append(pd.read_csv(tables / "leads.csv"))
     if labels and (tables / "gate.csv").is_file():
-        found.append(_of_gate(pd.read_csv(tables / "gate.csv"), labels))
+        gate = pd.read_csv(tables / "gate.csv")
+        if len(gate):
+            found.append(_of_gate(gate, labels))
     if len(claims):
         found.append(claims[["collection", "model", "measure", "lead_low"]])
     return [table for table in found if {"measure", "model"} <= set(table)]

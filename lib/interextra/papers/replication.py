@@ -176,7 +176,8 @@ low, high, over, ratio, profile, collection, kind, status, why, notebook]
     printed.index = rows.index
     table = pd.concat([printed, rows], axis=1).sort_values("cell", kind="stable")
     has_ratio = (table["kind"] == EFFECT) & ~_is_null(table)
-    table["ratio"] = table["ours"].where(has_ratio).astype(float) / table["published"]
+    effects = table["ours"].where(has_ratio).astype(float)
+    table["ratio"] = effects / table["published"].replace(0.0, np.nan)
     return table[COLUMNS].reset_index(drop=True)
 
 
@@ -394,12 +395,8 @@ def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
         return rows
     ours = rows[is_effect]
     printed = cells.loc[ours["cell"].unique()]
-    theirs = (
-        printed[["published", "rounding"]]
-        .rename(columns={"published": "scaled"})
-        .rename_axis("cell")
-        .reset_index()
-    )
+    theirs = printed[["published", "rounding"]].rename_axis("cell").reset_index()
+    theirs = theirs.rename(columns={"published": "scaled"})
     no_draws = np.empty((len(ours), 1))
     effects = Effects.of(ours, ["cell"], ["ours"], list(no_draws))
     verdicts = effects.beside(theirs, ["cell"])["verdict"]
