@@ -99,7 +99,7 @@ def test_verdicts_are_those_of_the_notebook_but_for_nulls_and_gates(
         if verdict == verdict and not is_null:  # NaN: of another measure than the printed one
             assert row["status"] in (verdict, UNTESTABLE)
             compared += 1
-    assert compared >= 2
+    assert compared >= 1
 
 
 def test_a_change_is_that_of_the_printed_means_as_in_the_claims(table):
