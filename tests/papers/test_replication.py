@@ -250,7 +250,7 @@ def test_the_gate_of_a_row_is_the_lead_of_its_system_in_its_measure_or_in_rankin
     write(tmp_path, "03_resttest", "gate", gate.assign(lead_low=0.1))
     assert status_of(tmp_path) == ("agrees", "")
     write(tmp_path, "03_resttest", "beside_published", OURS.assign(measure="R@100"))
-    assert status_of(tmp_path) == ("agrees", "")  # no lead in R@100 is known
+    assert status_of(tmp_path) == ("same direction", "")  # no lead in R@100 is known
     worlds = [gate.assign(world=world, lead=lead) for world, lead in ((1, 0.3), (2, -0.1))]
     write(tmp_path, "03_resttest", "gate", pd.concat(worlds))
     assert status_of(tmp_path) == (UNTESTABLE, gates.BEHIND)

@@ -240,13 +240,13 @@ def untestable(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[data, paper, table, why, effects]
+    DataFrame[data, paper, why, effects]
     """
     rows = table[table["status"] == UNTESTABLE]
     order = {profile: place for place, profile in enumerate(DATA_OF)}
     rows = rows.sort_values("profile", key=lambda names: names.map(order), kind="stable")
     rows = rows.assign(data=rows["profile"].replace(DATA_OF), paper=rows["paper"].map(PAPERS))
-    groups = rows.groupby(["data", "paper", "table", "why"], sort=False)
+    groups = rows.groupby(["data", "paper", "why"], sort=False)
     return groups.size().rename("effects").reset_index()
 
 

@@ -35,6 +35,7 @@ DECIDED = ("agrees", "same direction", "opposite", "differs")
 VERDICTS = (*DECIDED, "undecided", UNTESTABLE)  # statuses of effects
 # A loss is printed as a positive number; here negative is a loss, as in all our tables
 TURNED = ("percent loss",)
+WHOLE = 0.005  # rounding of a change that is printed in whole percents
 # A change that is printed as at most this is read as no change ...
 NULL = 0.01
 CHANGES = ("percent change", "percent loss")  # their units
@@ -154,8 +155,8 @@ low, high, over, ratio, profile, collection, kind, status, why, notebook]
         A row a printed cell, and profile and collection that have a number beside it; a cell
         without any has one row, with an empty profile. `derived`: a mean over printed cells.
         printed, published, rounding, ours, low, high: on our scale, fractions; negative is a loss,
-        and text where the cell is no number. published: the change of the printed means where it is
-        more exact than the printed change, else what is printed; rounding: by how much it can be
+        and text where the cell is no number. published: the change of the printed means where the
+        change is printed in whole percents, else what is printed; rounding: by how much it can be
         off. over: what the interval of ours is over. ratio: ours by published, of effects but those
         that are printed as none. status: the verdict on an effect, what a level is compared with,
         or that there is nothing to compare, or no verdict, for the reason `why`.
@@ -195,16 +196,16 @@ def _cells() -> pd.DataFrame:
 def _with_published(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with what is published, and by how much it can be off.
 
-    A change is that of the printed means where their rounding leaves less open than its own: Zhan
-    et al. print -1 % beside 0.189 and 0.188, which is between -1.1 % and 0.0 %.
+    A change that is printed in whole percents is that of the printed means, as in the claims: Zhan
+    et al. print -1 % beside 0.189 and 0.188, which is -0.5 %.
     """
     changes = published.printed_changes()
     of_means = changes["of_means"]
     ends = np.stack([of_means - changes["low"], changes["high"] - of_means])
     changes["open"] = ends.max(axis=0)
-    is_exact = changes["open"] < changes["rounding"]
-    exact = changes.loc[is_exact, [*CELL, "of_means", "open"]]
-    cells = cells.merge(exact, how="left", on=CELL)
+    is_whole = changes["rounding"] > WHOLE - published.FLOAT_ERROR
+    of_whole = changes.loc[is_whole, [*CELL, "of_means", "open"]]
+    cells = cells.merge(of_whole, how="left", on=CELL)
     return cells.assign(
         published=cells["of_means"].fillna(cells["printed"]).round(9),
         rounding=cells["open"].fillna(cells["rounding"]),
