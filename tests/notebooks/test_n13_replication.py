@@ -10,7 +10,7 @@ from interextra import figures
 from interextra.notebooks import module_of
 from interextra.notebooks import n13_replication as replication
 from interextra.papers import findings, published
-from interextra.papers.replication import CELL, EFFECT, LEVEL, NONE, VERDICTS
+from interextra.papers.replication import CELL, EFFECT, LEVEL, NONE, UNTESTABLE, VERDICTS
 from interextra.site.parameters import profile_parameters
 from interextra.store.errors import InputError
 
@@ -55,8 +55,8 @@ def test_verdicts_add_up_to_the_effects_of_a_profile_real_data_first(table):
 
 def test_the_figure_has_the_comparable_effects_and_says_how_many_hold_the_printed_one(table):
     points = replication.points(table)
-    effects = table[(table["kind"] == EFFECT) & table["unit"].isin(replication.CHANGES)]
-    assert len(points) == len(effects) and set(points["verdict"]) == set(VERDICTS)
+    effects = table[(table["kind"] == EFFECT) & table["unit"].isin(replication.DRAWN)]
+    assert len(points) == len(effects) and set(points["verdict"]) <= set(VERDICTS)
     x, y = replication.X, replication.Y
     how = {"hue": "verdict", "marker": "paper", "panel": "data", "ends": ("low", "high")}
     figure = figures.scatter(points, x, y, label=y, percent=True, diagonal="equal", **how)
@@ -94,7 +94,16 @@ def test_a_page_writes_numbers_as_printed(table):
     row = page.loc["bi-encoder | Rel Loss", "how"]
     assert row["published"] == "-24.8 %" and row["ours"].startswith("-24.")
     page = replication.page(table, "zhan", "7", "small")
-    assert page["published"].iloc[0] == "-1 %" and set(page["verdict"]) <= set(VERDICTS)
+    assert page["published"].iloc[0] == "-0.5 %" and set(page["verdict"]) <= set(VERDICTS)
+    assert "collection" not in page and page["over"].nunique() > 1
+    page = replication.page(table, "zhan", "7", "real")
+    assert page["collection"].nunique() == 4
+
+
+def test_reasons_of_untestable_effects_count_each_of_them_once(table):
+    reasons = replication.untestable(table)
+    assert reasons["effects"].sum() == replication.verdicts(table)[UNTESTABLE].sum()
+    assert reasons["data"].iloc[0] == replication.DATA_OF["small"]
 
 
 def test_reasons_count_each_cell_without_a_number_once(table):

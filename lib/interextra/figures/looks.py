@@ -30,6 +30,7 @@ COLOURS = {
     "agrees": "#0072B2",
     "same direction": "#56B4E9",
     "opposite": "#D55E00",
+    "differs": "#882255",
     "undecided": "#999999",
     "not testable": "#DDDDDD",
     "": INK,

@@ -26,8 +26,16 @@ from interextra.notebooks.parameters import (
 )
 from interextra.papers import replication
 from interextra.papers.findings import PublicRun
-from interextra.papers.replication import CELL, DECIDED, EFFECT, LEVEL, UNTESTABLE, VERDICTS
-from interextra.stats.formatting import spelled
+from interextra.papers.replication import (
+    CELL,
+    CHANGES,
+    DECIDED,
+    EFFECT,
+    LEVEL,
+    UNTESTABLE,
+    VERDICTS,
+)
+from interextra.stats.formatting import spelled, with_unit
 from interextra.store.errors import InputError, offenders
 
 FINDINGS = replication.FILE.with_name("findings.yaml")
@@ -45,7 +53,7 @@ DATA_OF = {
     "mini": "one generated world (mini)",
 }
 OF_DATA = {"MedQuAD": "real data", "worlds": "worlds"}  # columns of the claims, of DATA
-CHANGES = ("percent change", "percent loss", "points")  # units of effects that the figure draws
+DRAWN = (*CHANGES, "points")  # units of effects that the figure draws
 WITHOUT = "no results are here"
 X, Y = "published effect", "our effect"  # columns of the figure
 
@@ -155,9 +163,10 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[profile, effects, agrees, same direction, opposite, undecided, not testable,
+    DataFrame[profile, effects, agrees, same direction, opposite, differs, undecided, not testable,
     median_ratio]
-        median_ratio: of ours by the published effect, of the decided ones.
+        median_ratio: of ours by the published effect, of the decided ones that are not printed as
+        no change.
     """
     effects = table[table["kind"] == EFFECT]
     rows = []
@@ -185,7 +194,7 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame[data, paper, verdict, X, Y, low, high]
     """
-    is_drawn = table["unit"].isin(CHANGES) & table["published"].notna()
+    is_drawn = table["unit"].isin(DRAWN) & table["published"].notna()
     drawn = table[is_drawn & (table["kind"] == EFFECT)]
     if not len(drawn):
         drawn = table[is_drawn].drop_duplicates(CELL).assign(status="undecided")
@@ -201,28 +210,44 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(table: pd.DataFrame, paper: str, number: str, profile: str) -> pd.DataFrame:
-    """Return the effects of a printed table beside ours in a profile, for the page."""
+    """Return the effects of a printed table beside ours in a profile, for the page.
+
+    Returns
+    -------
+    DataFrame[row, column, collection, published, ours, over, verdict]
+        Without the collection, or what the intervals are over, where the profile has one of them.
+    """
     is_asked = (table["paper"] == paper) & (table["table"] == number)
     is_asked &= (table["profile"] == profile) & (table["kind"] == EFFECT)
-    asked = table[is_asked]
+    asked = table[is_asked].reset_index(drop=True)
     unit = {"points": "points", "correlation": ""}
     ours = []
     theirs = []
     for row in asked.to_dict("records"):
         symbol = unit.get(row["unit"], "%")
         ours.append(spelled(row["ours"], row["low"], row["high"], symbol))
-        digits = 1 if row["unit"] == "percent loss" else 0  # as printed
-        theirs.append(f"{100 * row['published']:+.{digits}f} {symbol}")
-    return pd.DataFrame(
-        {
-            "row": asked["row"].to_numpy(),
-            "column": asked["column"].to_numpy(),
-            "published": theirs,
-            "ours": ours,
-            "ratio": asked["ratio"].to_numpy(float),
-            "verdict": asked["status"].to_numpy(),
-        }
-    )
+        theirs.append(with_unit(row["published"], symbol))
+    numbers = {"published": theirs, "ours": ours, "verdict": asked["status"]}
+    labels = asked[["row", "column", "collection"]]
+    whole = labels.assign(**numbers)
+    whole.insert(len(whole.columns) - 1, "over", asked["over"])
+    is_same = whole[["collection", "over"]].nunique() == 1
+    return whole.drop(columns=is_same.index[is_same])
+
+
+def untestable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return why effects that a profile measures have no verdict, with the number of each reason.
+
+    Returns
+    -------
+    DataFrame[data, paper, why, effects]
+    """
+    rows = table[table["status"] == UNTESTABLE]
+    order = {profile: place for place, profile in enumerate(DATA_OF)}
+    rows = rows.sort_values("profile", key=lambda names: names.map(order), kind="stable")
+    rows = rows.assign(data=rows["profile"].replace(DATA_OF), paper=rows["paper"].map(PAPERS))
+    groups = rows.groupby(["data", "paper", "why"], sort=False)
+    return groups.size().rename("effects").reset_index()
 
 
 def reasons(table: pd.DataFrame) -> pd.DataFrame:
@@ -393,5 +418,6 @@ def sentence(row: Mapping[str, Any]) -> str:
     return (
         f"of the {row['effects']} effects in {name}, {row['agrees']} agree, "
         f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, "
+        f"{row['differs']} differ where no change is printed, "
         f"{row['undecided']} are undecided, and {row[UNTESTABLE]} cannot be tested so"
     )

@@ -211,9 +211,10 @@ def printed_changes() -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[paper, table, cell, change, rounding, low, high, consistent]: fractions, negative is a
-    loss; `low` and `high` are the ends of the range, `consistent` says whether a change that is
-    printed like this one lies in it.
+    DataFrame[paper, table, row, column, change, rounding, of_means, low, high, consistent]:
+    fractions, negative is a loss; `of_means` is the change of the printed means, `low` and `high`
+    are the ends of the range, `consistent` says whether a change that is printed like this one lies
+    in it.
 
     Examples
     --------
@@ -238,14 +239,17 @@ def printed_changes() -> pd.DataFrame:
     tolerance = change["rounding"] + FLOAT_ERROR
     table = pd.DataFrame(
         {
+            "row": change["row"],
+            "column": change["column"],
             "change": printed,
             "rounding": change["rounding"],
+            "of_means": outside["scaled"] / inside["scaled"] - 1,
             "low": low,
             "high": high,
             "consistent": printed.between(low - tolerance, high + tolerance),
         }
     )
-    return table.reset_index()
+    return table.reset_index().drop(columns="cell")
 
 
 def _without_side(name: str) -> str:

@@ -1,8 +1,10 @@
 """Every printed cell beside ours, by profile: what was measured, or why nothing was.
 
 `replication.yaml` says which row of which table of ours stands beside which printed cell, and why
-others have none. An effect is judged as `stats.effects.Effects.beside` judges it; a level, such as
-an nDCG@10, is set beside the printed one without a verdict, since the collections differ.
+others have none. An effect is judged as `stats.effects.Effects.beside` judges it, but for a change
+that is printed as none, see `beside_null`; a system that is not shown to be ahead of BM25 in domain
+gets no verdict, see `gates`. A level, such as an nDCG@10, is set beside the printed one without a
+verdict, since the collections differ.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,22 +17,30 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel
 
-from interextra.papers import published
+from interextra.papers import gates, published
 from interextra.stats.effects import Effects
+from interextra.stats.trainings import ONE_TRAINING, QUERIES
 from interextra.store.errors import InputError, offenders
 
 FILE = Path(__file__).with_name("replication.yaml")
 CELL = ["paper", "table", "row", "column"]  # what names a printed cell
-COLUMNS = [*CELL, "derived", "unit", "text", "published", "ours", "low", "high", "ratio"]
+PRINTED = [*CELL, "derived", "unit", "text", "printed", "published", "rounding"]
+COLUMNS = [*PRINTED, "ours", "low", "high", "over", "ratio"]
 COLUMNS += ["profile", "collection", "kind", "status", "why", "notebook"]
 MEAN = "mean"  # the column, and the value of what is averaged over, of a mean over printed cells
 EFFECT, LEVEL, NONE = "effect", "level", ""  # kinds of rows
 VALUE = "value"  # stands for the regime of a cell that has none
 UNTESTABLE = "not testable"  # status of an effect that our design measures and cannot judge
-DECIDED = ("agrees", "same direction", "opposite")
+DECIDED = ("agrees", "same direction", "opposite", "differs")
 VERDICTS = (*DECIDED, "undecided", UNTESTABLE)  # statuses of effects
 # A loss is printed as a positive number; here negative is a loss, as in all our tables
 TURNED = ("percent loss",)
+WHOLE = 0.005  # rounding of a change that is printed in whole percents
+# A change that is printed as at most this is read as no change ...
+NULL = 0.01
+CHANGES = ("percent change", "percent loss")  # their units
+# ... which is shown by an interval within this margin, that of the claims of equality of a change
+MARGIN = 0.05
 
 Folders = Mapping[str, Path]  # profile → the folder that has NOTEBOOK/tables
 Row = dict[str, Any]
@@ -53,6 +63,8 @@ class Counterpart(BaseModel, frozen=True, extra="forbid"):
     effects: tuple[str, ...] = ()
     beside: str = "other collection"
     turned: bool = False
+    systems: tuple[str, ...] = ()
+    over: str = ""
 
     @property
     def path(self) -> Path:
@@ -98,6 +110,8 @@ class Mapped(NamedTuple):
     means: list[Mean]
     reasons: list[Reason]
     untestable: list[Reason]
+    systems: dict[str, list[str]]  # notebook → labels
+    on_collections: list[gates.OnCollections]
 
 
 @lru_cache
@@ -109,12 +123,19 @@ def mapped() -> Mapped:
         [Mean(**entry) for entry in document["means"]],
         [Reason(**entry) for entry in document["reasons"]],
         [Reason(**entry) for entry in document["untestable"]],
+        document["systems"],
+        [gates.OnCollections(**entry) for entry in document["on_collections"]],
     )
 
 
 def tables_read(folders: Folders) -> list[Path]:
     """Return the tables of ours that `replication` reads, those that are there."""
-    paths = {folder / each.path for folder in folders.values() for each in mapped().counterparts}
+    paths = set()
+    for folder in folders.values():
+        for counterpart in mapped().counterparts:
+            path = folder / counterpart.path
+            leads = [path.with_name(name) for name in gates.FILES]
+            paths |= {path, *leads}
     return sorted(path for path in paths if path.is_file())
 
 
@@ -129,14 +150,16 @@ def replication(folders: Folders) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[paper, table, row, column, derived, unit, text, published, ours, low, high, ratio, \
-profile, collection, kind, status, why, notebook]
+    DataFrame[paper, table, row, column, derived, unit, text, printed, published, rounding, ours, \
+low, high, over, ratio, profile, collection, kind, status, why, notebook]
         A row a printed cell, and profile and collection that have a number beside it; a cell
         without any has one row, with an empty profile. `derived`: a mean over printed cells.
-        published, ours, low, high: on our scale, fractions; negative is a loss, and text where the
-        cell is no number. ratio: ours by published, of effects. status: the verdict on an effect,
-        what a level is compared with, or that there is nothing to compare, or no verdict, for the
-        reason `why`.
+        printed, published, rounding, ours, low, high: on our scale, fractions; negative is a loss,
+        and text where the cell is no number. published: the change of the printed means where the
+        change is printed in whole percents, else what is printed; rounding: by how much it can be
+        off. over: what the interval of ours is over. ratio: ours by published, of effects but those
+        that are printed as none. status: the verdict on an effect, what a level is compared with,
+        or that there is nothing to compare, or no verdict, for the reason `why`.
 
     Raises
     ------
@@ -146,14 +169,15 @@ profile, collection, kind, status, why, notebook]
     cells = _cells()
     found = [_of_profile(cells, profile, folder) for profile, folder in folders.items()]
     found = [_with_untestable(rows, cells) for rows in found]
-    beside = pd.concat([*found, pd.DataFrame(columns=["cell", *COLUMNS[8:]])])
+    beside = pd.concat([*found, pd.DataFrame(columns=["cell", *COLUMNS[len(PRINTED) :]])])
     is_absent = ~cells.index.isin(beside["cell"])
     absent = [_absent(cell) for cell in _records(cells[is_absent])]
     rows = pd.concat([beside, pd.DataFrame(absent)], ignore_index=True)
-    printed = cells.loc[rows["cell"], [*CELL, "derived", "unit", "text", "published"]]
+    printed = cells.loc[rows["cell"], PRINTED]
     printed.index = rows.index
     table = pd.concat([printed, rows], axis=1).sort_values("cell", kind="stable")
-    effects = table["ours"].where(table["kind"] == EFFECT).astype(float)
+    has_ratio = (table["kind"] == EFFECT) & ~_is_null(table)
+    effects = table["ours"].where(has_ratio).astype(float)
     table["ratio"] = effects / table["published"].replace(0.0, np.nan)
     return table[COLUMNS].reset_index(drop=True)
 
@@ -165,8 +189,33 @@ def _cells() -> pd.DataFrame:
     means = [mean for each in mapped().means for mean in _means(cells, each)]
     cells = pd.concat([cells, pd.DataFrame(means)], ignore_index=True)
     is_turned = cells["unit"].isin(TURNED)
-    cells["published"] = cells["scaled"].where(~is_turned, -cells["scaled"]).round(9)
-    return cells
+    cells["printed"] = cells["scaled"].where(~is_turned, -cells["scaled"]).round(9)
+    return _with_published(cells)
+
+
+def _with_published(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells with what is published, and by how much it can be off.
+
+    A change that is printed in whole percents is that of the printed means, as in the claims: Zhan
+    et al. print -1 % beside 0.189 and 0.188, which is -0.5 %.
+    """
+    changes = published.printed_changes()
+    of_means = changes["of_means"]
+    ends = np.stack([of_means - changes["low"], changes["high"] - of_means])
+    changes["open"] = ends.max(axis=0)
+    is_whole = changes["rounding"] > WHOLE - published.FLOAT_ERROR
+    of_whole = changes.loc[is_whole, [*CELL, "of_means", "open"]]
+    cells = cells.merge(of_whole, how="left", on=CELL)
+    return cells.assign(
+        published=cells["of_means"].fillna(cells["printed"]).round(9),
+        rounding=cells["open"].fillna(cells["rounding"]),
+    )
+
+
+def _is_null(cells: pd.DataFrame) -> pd.Series:
+    """Return which printed cells are changes that are read as no change, see NULL."""
+    is_change = cells["unit"].isin(CHANGES)
+    return is_change & (cells["printed"].abs() <= NULL + published.FLOAT_ERROR)
 
 
 def _means(cells: pd.DataFrame, mean: Mean) -> Iterator[Row]:
@@ -220,7 +269,7 @@ def _of_profile(cells: pd.DataFrame, profile: str, folder: Path) -> pd.DataFrame
         if not is_asked or not path.is_file():
             continue
         left = cells[~cells.index.isin(answered)]
-        rows = pd.DataFrame(list(_beside(left, counterpart, pd.read_csv(path), path)))
+        rows = pd.DataFrame(list(_beside(left, counterpart, path)))
         if len(rows):
             parts.append(_judged(rows, cells).assign(profile=profile))
             answered |= set(rows["cell"])
@@ -242,13 +291,17 @@ def _with_untestable(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _beside(
-    cells: pd.DataFrame, counterpart: Counterpart, ours: pd.DataFrame, path: Path
-) -> Iterator[Row]:
+def _beside(cells: pd.DataFrame, counterpart: Counterpart, path: Path) -> Iterator[Row]:
     """Yield our numbers beside the printed cells that a counterpart finds in one of our tables."""
+    ours = pd.read_csv(path)
     ours = ours[_has(ours, counterpart.where)]
     if not len(ours) or not set(counterpart.keys) <= set(ours):
         return
+    notebook = counterpart.notebook
+    asked_there = [each for each in mapped().on_collections if each.notebook == notebook]
+    claims = gates.of_claims(path.parent, asked_there)
+    leads = gates.leads(path.parent, mapped().systems.get(notebook, []), claims)
+    ours = _with_intervals_of_claims(ours, claims)
     labels = {"paper": counterpart.paper, "table": counterpart.table, **counterpart.cells}
     asked = cells[_has(cells, labels)].dropna(subset=["published"])
     groups = _by_keys(ours, counterpart)
@@ -262,7 +315,23 @@ def _beside(
         rows = groups[key].dropna(subset=[column])
         _refuse_repeated(rows, key, path)
         for row in rows.to_dict("records"):
-            yield _row(cell, row, regime, column, counterpart)
+            beside = _row(cell, row, regime, column, counterpart)
+            if beside["kind"] == EFFECT:
+                beside["why"] = gates.why_closed(row, counterpart.systems, leads)
+            yield beside
+
+
+def _with_intervals_of_claims(ours: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """Return our rows; those that a claim on collections asks for have the interval of the claim.
+
+    `claims`: of `gates.of_claims`.
+    """
+    labels = ["collection", "model", "measure"]
+    if not len(claims) or not set(labels) <= set(ours):
+        return ours
+    known = ours[labels].merge(claims, how="left", on=labels).set_axis(ours.index)
+    ends = {name: known[name].fillna(ours[name]) for name in ("low", "high", "over")}
+    return ours.assign(**ends)
 
 
 def _by_keys(ours: pd.DataFrame, counterpart: Counterpart) -> dict[tuple, pd.DataFrame]:
@@ -297,6 +366,7 @@ def _row(cell: Row, ours: Row, regime: str, column: str, counterpart: Counterpar
         "ours": sign * factor * ours[column],
         "low": min(ends, default=np.nan),
         "high": max(ends, default=np.nan),
+        "over": _over(ours, counterpart) if low else "",
         "collection": ours["collection"] if is_of_several else "",
         "kind": EFFECT if is_effect else LEVEL,
         "status": "" if is_effect else f"{LEVEL}, {counterpart.beside}",
@@ -305,15 +375,50 @@ def _row(cell: Row, ours: Row, regime: str, column: str, counterpart: Counterpar
     }
 
 
+def _over(ours: Row, counterpart: Counterpart) -> str:
+    """Return what the interval of one of our rows is over."""
+    if "n" in ours:  # of a table over the worlds
+        return "worlds"
+    known = ours.get("over", counterpart.over)
+    if isinstance(known, str) and known:
+        return known
+    return ONE_TRAINING if ours.get("n_trainings") == 1 else QUERIES
+
+
 def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose effects have a verdict as their status, as `Effects.beside` gives it."""
+    """Return rows whose effects have a verdict as their status.
+
+    That of `Effects.beside`, or of `beside_null`; none where the gate of a system is closed, for
+    the reason `why`.
+    """
     is_effect = rows["kind"] == EFFECT
     if not is_effect.any():
         return rows
     ours = rows[is_effect]
-    printed = cells.loc[ours["cell"].unique(), ["published", "rounding"]]
-    theirs = printed.rename(columns={"published": "scaled"}).rename_axis("cell").reset_index()
+    printed = cells.loc[ours["cell"].unique()]
+    theirs = printed[["published", "rounding"]].rename_axis("cell").reset_index()
+    theirs = theirs.rename(columns={"published": "scaled"})
     no_draws = np.empty((len(ours), 1))
     effects = Effects.of(ours, ["cell"], ["ours"], list(no_draws))
     verdicts = effects.beside(theirs, ["cell"])["verdict"]
+    is_null = ours["cell"].map(_is_null(printed))
+    verdicts = verdicts.where(~is_null, beside_null(ours["low"], ours["high"]))
+    verdicts = verdicts.mask(ours["why"] != "", UNTESTABLE)
     return rows.assign(status=verdicts.reindex(rows.index).fillna(rows["status"]))
+
+
+def beside_null(low: pd.Series, high: pd.Series) -> pd.Series:
+    """Return the verdicts on effects beside a published one that is no change.
+
+    *agrees*: our interval, from `low` to `high`, lies within the margin; *differs*: it lies outside
+    it; else *undecided*.
+
+    Examples
+    --------
+    >>> beside_null(pd.Series([-0.01, -0.08, -0.09]), pd.Series([0.02, -0.01, -0.06])).tolist()
+    ['agrees', 'undecided', 'differs']
+    """
+    is_within = (low >= -MARGIN) & (high <= MARGIN)
+    is_outside = (low > MARGIN) | (high < -MARGIN)
+    verdicts = np.select([is_within, is_outside], ["agrees", "differs"], "undecided")
+    return pd.Series(verdicts, low.index)
