@@ -35,9 +35,9 @@ FORMATS = {
 # in place of {}: the folder of a notebook in the reference
 FROM_REFERENCE = """import os
 
-from interextra.site.repository import repository_root
+from interextra.site.repository import house
 
-os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{}")  # no training"""
+os.environ["INTEREXTRA_REFERENCE"] = str(house() / "{}")  # no training"""
 # after a notebook went to the repository's root
 TO_ITS_FOLDER = "import os\n\nos.chdir(_dh[0])  # otter looks for its tests here"
 

@@ -202,7 +202,7 @@ def test_version_from_the_reference_says_so_after_its_title(one):
     (values / "cells.zip").touch()
     found = made(one, "plain", "student/02_even.ipynb", from_reference=True)
     assert found[0].source == "# Is it even?\n\nWe ask."
-    assert '= str(repository_root() / "outputs/reference/mini/02_even")' in found[1].source
+    assert '= str(house() / "outputs/reference/mini/02_even")' in found[1].source
 
 
 def refused(root, form="plain", **options):

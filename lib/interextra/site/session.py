@@ -26,7 +26,7 @@ from interextra.notebooks.plans import cells_of
 from interextra.site.conclusions import conclude
 from interextra.site.output import OutputFolder
 from interextra.site.parameters import checked, completed, kind_of, profile_parameters
-from interextra.site.repository import repository_root
+from interextra.site.repository import house
 from interextra.site.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.stats.effects import Effects, shown
 from interextra.store import InputError, Store
@@ -61,7 +61,7 @@ def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session
     InputError
         The parameters cell did not run, or a parameter cannot be meant.
     """
-    root = repository_root()
+    root = house()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
     notebook = root / "notebooks" / f"{name}.ipynb"
     if "profile" not in variables:
