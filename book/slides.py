@@ -14,6 +14,7 @@ import pandas as pd
 from committed import as_html
 from docutils import nodes
 from docutils.parsers.rst.directives import positive_int
+from pages import PREDICTION
 from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.first_page import title
@@ -46,7 +47,7 @@ class Slides(SphinxDirective):
         below = table["below them"].sum()
         text = (
             f"{total} slides in {minutes} minutes, {each:.1f} minutes each. {below} more stand "
-            "below them, for questions."
+            "below them: results behind a prediction, and answers to questions."
         )
         table["minutes"] = (each * table["slides"]).map("{:.0f}".format)
         return [nodes.paragraph("", text), as_html(table)]
@@ -55,10 +56,19 @@ class Slides(SphinxDirective):
 def counted(path):
     """Return the slides of a notebook, and those below them.
 
-    A text begins a slide, the first code after it stays on it, further code goes below it.
+    A text begins a slide, the first code after it stays on it, unless the text asks for a
+    prediction; further code goes below it.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    shown_cells = [cell for cell in cells if "slide" in cell["metadata"].get("tags", [])]
-    kinds = [cell["cell_type"] for cell in shown_cells]
-    after = list(zip(kinds, kinds[1:], strict=False))
-    return kinds.count("markdown"), after.count(("code", "code"))
+    n_slides = n_below = 0
+    goes_below = False
+    for cell in cells:
+        if "slide" not in cell["metadata"].get("tags", []):
+            continue
+        if cell["cell_type"] == "markdown":
+            n_slides += 1
+            goes_below = PREDICTION in "".join(cell["source"])
+        else:
+            n_below += goes_below
+            goes_below = True
+    return n_slides, n_below

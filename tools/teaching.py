@@ -6,6 +6,7 @@ make the slides.
 """
 
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -38,6 +39,9 @@ FROM_REFERENCE = """import os
 from interextra.site.repository import house
 
 os.environ["INTEREXTRA_REFERENCE"] = str(house() / "{}")  # no training"""
+PREDICTION = "**Predict before you run:**"  # in the text before a result
+YOUR_PREDICTION = "*Your prediction, with a reason:*"
+LINK = re.compile(r"\[([^\]]*)\]\((?:notes_\d\d\.md|\d\d_\w+\.ipynb)\)")
 # after a notebook went to the repository's root
 TO_ITS_FOLDER = "import os\n\nos.chdir(_dh[0])  # otter looks for its tests here"
 
@@ -201,29 +205,32 @@ def _without_answer(cell: Cell) -> Cell:
 def _slides(cells: Cells, name: str) -> Cells:
     """Return the slides of a notebook.
 
-    A text begins a slide; the first code after it stays on it, further code goes below it.
+    A text begins a slide; the first code after it stays on it, further code goes below it, and so
+    does all code after a text that asks for a prediction.
     """
     shown = [cell for cell in cells if "slide" in tags_of(cell)]
     if not shown:
         raise InputError(f"{name}: no cell is tagged `slide`")
-    kind_before = "markdown"
+    goes_below = False
     for cell in shown:
-        kind = cell["cell_type"]
-        if kind == "markdown":
+        if cell["cell_type"] == "markdown":
             slide_type = "slide"
-        elif kind_before == "code":
-            slide_type = "subslide"
+            goes_below = PREDICTION in source_of(cell)
         else:
-            slide_type = "-"
+            slide_type = "subslide" if goes_below else "-"
+            goes_below = True
         cell["metadata"]["slideshow"] = {"slide_type": slide_type}
-        kind_before = kind
     title, _, _ = source_of(shown[0]).partition("\n")
     shown[0]["source"] = title
     return shown
 
 
 def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
-    """Return the cells of a notebook with questions in the place of solutions, and no answer."""
+    """Return the cells of a notebook with questions in the place of solutions, and no answer.
+
+    After each text that asks for a prediction there is a cell for it; links to pages that students
+    do not have are texts.
+    """
     kept = []
     for cell in cells:
         if cell["id"] in questions:
@@ -231,10 +238,19 @@ def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells
         elif "answer" in tags_of(cell):
             kept.append(_without_answer(cell))
         elif "solution" not in tags_of(cell):
-            kept.append(cell)
+            kept.append(_without_links(cell))
+        if PREDICTION in source_of(cell):
+            kept.append(_cell("markdown", f"{cell['id']}-prediction", YOUR_PREDICTION))
         if form == "otter" and "ix.start(" in source_of(cell):
             kept.append(_code("folder", TO_ITS_FOLDER))
     return kept
+
+
+def _without_links(cell: Cell) -> Cell:
+    """Return a cell whose links to notebooks and notes are texts; a code cell as it is."""
+    if cell["cell_type"] != "markdown":
+        return cell
+    return cell | {"source": LINK.sub(r"\1", source_of(cell))}
 
 
 def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:

@@ -304,7 +304,8 @@ def _line(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
     }
     for data, name in OF_DATA.items():
         alone = conclusion(claim, {data: rows[data]}) if data in rows else NONE
-        line[name] = alone.removesuffix(f" {PLACES[data]}")
+        outcome = alone.replace(f" {PLACES[data]}", "")
+        line[name] = outcome.replace(" seen before", ", seen before")
     return line
 
 
