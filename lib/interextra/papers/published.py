@@ -211,7 +211,7 @@ def printed_changes() -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[paper, table, row, column, change, rounding, of_means, low, high, consistent]:
+    DataFrame[paper, table, cell, row, column, change, rounding, of_means, low, high, consistent]:
     fractions, negative is a loss; `of_means` is the change of the printed means, `low` and `high`
     are the ends of the range, `consistent` says whether a change that is printed like this one lies
     in it.
@@ -249,7 +249,7 @@ def printed_changes() -> pd.DataFrame:
             "consistent": printed.between(low - tolerance, high + tolerance),
         }
     )
-    return table.reset_index().drop(columns="cell")
+    return table.reset_index()
 
 
 def _without_side(name: str) -> str:
