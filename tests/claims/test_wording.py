@@ -94,8 +94,8 @@ def test_a_correlation_has_the_name_of_its_statistic_and_no_unit():
 def test_an_answer_begins_with_the_sentence_for_its_title_and_ends_with_the_kind_of_intervals():
     small = table("resttest-dense", LOSS, "holds", over=ONE_TRAINING)
     assert sentence("03_resttest", MedQuAD=small) == (
-        "Extrapolation can be measured by excluding each bucket of queries from training in turn, "
-        "and a dense retriever loses on the excluded bucket: replicated on real data "
+        "We exclude each bucket of queries from training in turn. "
+        "A dense retriever loses on the excluded bucket: replicated on real data "
         "(RR@10: MedQuAD -10.0 % [-14.0, -6.0]; published -11.5 %; "
         "simultaneous 95 % confidence intervals over queries of one training run)."
     )
