@@ -337,3 +337,29 @@ def test_the_trend_of_the_sizes_is_the_largest_minus_the_smallest_beside_table_6
     assert sentence.endswith("200k minus 14k: +3.0 points.")  # -11 and -14 %
     one = losses[losses["n_train"] == 900]
     assert restrain.size_trend(one).empty and restrain.size_trend_sentences(one[:0], "") == []
+
+
+def test_a_slope_of_another_collection_predicts_nothing():
+    predicted = pd.Series([-0.06, -0.04], [100, 200])
+    measured = pd.Series([-0.01, -0.02], [100, 200])
+    sets = pd.DataFrame({"size": [100, 200]})
+    sets = sets.assign(**{"similarity of interpolation": [0.9, 0.8], "of extrapolation": 0.6})
+    runs = pd.DataFrame({"nearest_similarity": [0.6, 0.85]})
+    *_, last = restrain.distance_sentences(predicted, measured, runs, sets, is_own=False)
+    assert last.startswith("This predicts nothing here")
+    first, _, last = restrain.distance_sentences(predicted, measured, runs, sets, is_own=True)
+    assert first == "100 training queries: Δ -6 % by distance, -1 % measured."
+    assert last.startswith("Trust it least with 100: ") and "0.05 beyond" in last
+    *_, last = restrain.distance_sentences(predicted[1:], measured, runs, sets[1:], is_own=True)
+    assert last == "All sets lie within the similarities of the random sets."
+
+
+def test_equality_has_the_p_value_of_its_tests():
+    claims = pd.DataFrame({"claim": ["restrain-dense", "restrain-bm25"]})
+    worlds = claims.assign(size=[None, "no difference beyond the margin"], p_size=[0.9, 0.0321])
+    tables = {"worlds": worlds}
+    found = restrain.equality_sentences(lambda profile, _: tables.get(profile, pd.DataFrame()))
+    assert found[1:] == [
+        "- fourteen worlds, p = 0.032: BM25 is equally effective in both regimes of ReSTrain."
+    ]
+    assert restrain.equality_sentences(lambda *_: pd.DataFrame()) == []

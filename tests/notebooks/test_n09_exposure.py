@@ -585,3 +585,18 @@ def test_arms_may_have_seeds_of_their_own():
     dense = planned[planned["model"] == DENSE]
     seeds = dense.groupby("negative_passages")["seed"].unique().map(list).to_dict()
     assert seeds == {"all": [1, 2]} | dict.fromkeys(exposure.ARMS["kind"], [1])
+
+
+def test_what_the_negatives_explain_follows_from_all_rows():
+    both = pd.DataFrame({"high": [-0.1, -0.2]})
+    one = pd.DataFrame({"high": [-0.1, 0.2]})
+    *places, answer = exposure.splade_sentences({"Here": both, "There": pd.DataFrame()})
+    assert places == ["Here: dense retrieval is shown to lose more in 2 of 2 rows."]
+    assert "do not explain" in answer
+    assert exposure.splade_sentences({"Here": both, "There": one})[-1].endswith("stays open.")
+    assert exposure.splade_sentences({"There": pd.DataFrame()}) == []
+
+
+def test_a_reduction_without_a_control_says_so():
+    without = exposure.share_of_loss(mean_of(LOSSES))
+    assert "no control was trained" in exposure.reduction_sentence(without)

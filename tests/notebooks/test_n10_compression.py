@@ -617,3 +617,10 @@ def test_only_the_prefix_of_the_full_system_is_taken_off():
     table = pd.DataFrame({"model": ["Dense, PCA", "Dense", "Hybrid, RRF"]})
     names = compression.unprefixed(table, "model")["model"].tolist()
     assert names == ["PCA", "Dense", "Hybrid, RRF"]
+
+
+def test_weights_of_bm25_are_a_range_by_collection():
+    weights = pd.DataFrame({"collection": ["a", "a", "b"], "weight": [0.3, 0.4, 0.7]})
+    sentence = compression.weights_sentence(weights)
+    assert sentence == "Weight of BM25 in the hybrid: a 0.3 to 0.4; b 0.7 to 0.7."
+    assert compression.weights_sentence(pd.DataFrame()) == ""

@@ -132,7 +132,7 @@ def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path
     pd.DataFrame([judged]).to_csv(collections / "over_collections.csv", index=False)
     here = tmp_path / "mini" / name
     first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]
-    assert first.startswith("**Extrapolation can be measured by excluding each bucket")
+    assert first.startswith("**We exclude each bucket of queries from training in turn. A dense")
     assert first.endswith(
         "** Agrees in direction on real data seen before. RR@10: MedQuAD -28.0 % [-36.0, -20.0]; published -11.5 %; "
         "four real collections -10.0 % [-12.0, -8.0] holds on 2 of 2."

@@ -5,11 +5,13 @@ et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from interextra.claims.claim import every_claim
+from interextra.claims.wording import DATA, data_name
 from interextra.data.collection import Collection
 from interextra.data.queries import TRAINED, Part
 from interextra.data.words import lower_words
@@ -327,7 +329,8 @@ def draws_sentence(few: pd.DataFrame, measure: str, p: Parameters) -> str:
     over, at_once = with_interval(of_measure)["delta"]
     chosen = f"{p.draw_train:,} training queries selected for {p.test_size} test queries"
     return (
-        f"DR (base), {chosen} ({p.test_draws} draws): Δ {measure} {over}, interval over the draws; "
+        f"DR (base), {chosen} ({p.test_draws} draws): Δ {measure} {over}, over the draws with "
+        "their training sets (the claim's own interval is over the queries of these draws alone); "
         f"for all test queries {at_once} (individual intervals)."
     )
 
@@ -502,6 +505,72 @@ def from_distance(fitted: pd.DataFrame, sets: pd.DataFrame, measure: str) -> np.
     slope = fitted.loc[is_distance, "delta"].mean()
     nearer = sets["of extrapolation"] - sets["similarity of interpolation"]
     return 10 * slope * nearer.to_numpy()
+
+
+def distance_sentences(
+    predicted: pd.Series, losses: pd.Series, runs: pd.DataFrame, sets: pd.DataFrame, is_own: bool
+) -> list[str]:
+    """Return what distance alone makes of Δ beside the measured one, and where to trust it least.
+
+    Parameters
+    ----------
+    predicted, losses
+        By training-set size: of `from_distance`, and measured.
+    runs
+        Of `grid_runs`.
+    sets
+        Of `described_sets`.
+    is_own
+        Whether the random sets are of this run; else they are of mini.
+    """
+    sentences = []
+    for size, by_distance in predicted.items():
+        expected = f"{100 * by_distance:+.0f} %"
+        if is_own:
+            found = f"{100 * losses[size]:+.0f} %"
+            sentences.append(
+                f"{size:,} training queries: Δ {expected} by distance, {found} measured."
+            )
+        else:
+            sentences.append(f"{size:,} training queries: the slope of mini gives {expected}.")
+    if not is_own:
+        sentences.append("This predicts nothing here: collection and model are others than mini's.")
+        return sentences
+    low, high = runs["nearest_similarity"].agg(["min", "max"])
+    beyond = np.maximum(low - sets["of extrapolation"], sets["similarity of interpolation"] - high)
+    if beyond.max() <= 0:
+        sentences.append("All sets lie within the similarities of the random sets.")
+        return sentences
+    size = sets["size"][beyond.idxmax()]
+    sentences.append(
+        f"Trust it least with {size:,}: the similarity of these sets lies {beyond.max():.2f} "
+        f"beyond the range {low:.2f} to {high:.2f} of the random sets."
+    )
+    return sentences
+
+
+def equality_sentences(reference: Callable[[str, str], pd.DataFrame]) -> list[str]:
+    """Return the p-value of each claim whose effect is shown to be within its margin.
+
+    Of the committed runs that decide. The tests correspond to narrower intervals than the
+    simultaneous ones, which can reach beyond the margin.
+
+    Parameters
+    ----------
+    reference
+        Profile and name of a table → the committed table of this notebook, as `nb.reference`.
+    """
+    sentences = []
+    for data, profile in DATA.items():
+        table = reference(profile, "claims")
+        if table.empty:
+            continue
+        for row in table[table["size"].notna()].itertuples():
+            claim = every_claim()[row.claim]
+            p_value = "< .001" if row.p_size < 0.001 else f"= {row.p_size:.3f}"
+            sentences.append(f"- {data_name(data, claim)}, p {p_value}: {claim.sentence}")
+    heading = "Within the margin by two one-sided tests (p after Holm's correction):"
+    return [heading, *sentences] if sentences else []
 
 
 def regression_page(fitted: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ apart.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -753,10 +753,46 @@ def reduction_sentence(effect: pd.DataFrame) -> str:
         return ""
     system = rows["model"] + ", " + rows["negatives"] + " negatives"
     reductions = system + ": " + rows["reduction"]
+    has_control = judged["against"] == "control"
+    compared = "no control was trained"
+    if has_control.all():
+        compared = "compared with the control"
+    elif has_control.any():
+        compared = "compared with the control where there is one"
     return (
-        "Reduction of the loss without exposed negatives, compared with the control where there is "
-        f"one (individual 95 % intervals): {'; '.join(reductions)}."
+        f"Reduction of the loss without exposed negatives, {compared} (individual 95 % intervals): "
+        f"{'; '.join(reductions)}."
     )
+
+
+def splade_sentences(contrasts: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return whether the negatives decide if dense retrieval loses more than SPLADE.
+
+    Parameters
+    ----------
+    contrasts
+        Where it was measured → Δ of dense retrieval minus Δ of SPLADE, a row a source of negatives.
+    """
+    sentences = []
+    is_everywhere = True
+    for place, table in contrasts.items():
+        if table.empty:
+            continue
+        n_more = (table["high"] < 0).sum()
+        is_everywhere &= n_more == len(table)
+        sentences.append(
+            f"{place}: dense retrieval is shown to lose more in {n_more} of {len(table)} rows."
+        )
+    if not sentences:
+        return []
+    if is_everywhere:
+        answer = (
+            "So it does whatever the negatives, as Lupart et al. find: the negatives alone do not "
+            "explain that Zhan et al. find about equal losses."
+        )
+    else:
+        answer = "Whether the negatives explain why the papers differ stays open."
+    return [*sentences, answer]
 
 
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:

@@ -459,7 +459,8 @@ def zero_shot_sentence(beside: pd.DataFrame) -> str:
     ours = spelled(row["difference"], row["low"], row["high"], "points")
     theirs = with_unit(row["published"], "points")
     return (
-        f"In extrapolation (the paper: zero-shot) {HNSW} minus {BM25} in {FIRST} is {ours}; "
+        f"In extrapolation, on queries of the same collection (the paper: zero-shot), {HNSW} minus "
+        f"{BM25} in {FIRST} is {ours}; "
         f"published: {theirs} ({row['verdict']})."
     )
 
@@ -605,6 +606,22 @@ def recall_sentences(measured: pd.DataFrame) -> list[str]:
     for name, part in measured.groupby("index", sort=False):
         sentences.append(f"{name}: {part['bytes'].mean():.0f} bytes per passage")
     return sentences
+
+
+def weights_sentence(table: pd.DataFrame) -> str:
+    """Return the range of BM25's weight in the hybrids of each collection; "" without any.
+
+    Parameters
+    ----------
+    table
+        collection, weight: `weights` of the committed run on real collections.
+    """
+    if table.empty:
+        return ""
+    ranges = []
+    for collection, weights in table.groupby("collection", sort=False)["weight"]:
+        ranges.append(f"{collection} {weights.min():.1f} to {weights.max():.1f}")
+    return f"Weight of BM25 in the hybrid: {'; '.join(ranges)}."
 
 
 def weights_page(table: pd.DataFrame) -> pd.DataFrame:
