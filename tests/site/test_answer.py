@@ -73,7 +73,7 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
     outputs = box(executed).outputs
     texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
     first, not_shown, folded = texts
-    assert (first, not_shown) == ("**It loses 9 %.**", "*Not shown:* why")
+    assert (first, not_shown) == ("**It loses 9 %.**", "*Figure:* MedQuAD. *Not shown:* why")
     assert [line for line in folded.splitlines() if line.startswith(("**", "- "))] == [
         "**On real data (profile small)**",
         "- It loses 9 %.",

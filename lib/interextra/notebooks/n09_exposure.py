@@ -737,7 +737,8 @@ def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
     n_reduced = (judged["saved_low"] > 0).sum()
     is_left = (mean["negative_passages"] == "unexposed") & (mean["high"] < 0)
     return [
-        f"The largest reduction is that of {most['model']} with {most['negatives']} negatives.",
+        f"Compared with {most['against']}, the largest reduction is that of {most['model']} with "
+        f"{most['negatives']} negatives (no interval of the difference to the others).",
         f"Excluding exposed negatives reduces the loss in {n_reduced} of {len(judged)} pairs of "
         "system and source",
         f"of negatives; without exposed negatives a loss remains in {is_left.sum()} (individual "

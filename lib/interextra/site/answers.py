@@ -7,7 +7,7 @@ notebook that is opened to be run shows the committed ones. Text from data is es
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,16 @@ from IPython.display import display
 
 from interextra.claims.claim import REAL, of_notebook
 from interextra.claims.wording import DATA, Lead, lead
+from interextra.claims.wording import REAL as DATA_OF_NOTEBOOKS
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 from interextra.store.files import read_json
 
+# Whose data the figure of a notebook shows on real data, where it is not MedQuAD
+SHOWN = DATA_OF_NOTEBOOKS | {
+    "08_beir_correlation": "published models",
+    "13_replication_report": "all committed runs",
+}
 OLDER = "The committed run is older than the claims of this notebook."
 FOLDED = "Each claim, and this run"
 
@@ -70,6 +76,12 @@ def text_of(noted: Noted, heading: str) -> str:
     return f"**{heading}**\n\n" + "\n".join(items)
 
 
+def answer_of_page(name: str, profile: str, here: Path, committed: Path) -> Noted:
+    """Return the answer whose figure stands under the title, {} for none; see `lead_of`."""
+    noted_of = _noted(name, profile, here, committed, "")
+    return next((noted for noted, _ in noted_of.values()), {})
+
+
 def answer_of(folder: Path) -> Noted:
     """Return the answer that a run noted in its folder; {} where it noted none."""
     path = folder / "metrics.json"
@@ -100,8 +112,9 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     answer = escape(found.answer, quote=False)
     evidence = escape(found.evidence, quote=False)
     outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
-    if first["not_shown"]:
-        outputs.append(_markdown(f"*Not shown:* {escape(first['not_shown'], quote=False)}"))
+    below = _below_figure(name, noted_of, committed)
+    if below:
+        outputs.append(_markdown(below))
     told = [text_of(noted | {"not_shown": ""}, said) for said, (noted, _) in noted_of.items()]
     folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *told, "</details>"])
     return [*outputs, _markdown(folded)]
@@ -202,6 +215,20 @@ def _figure(answers: Iterable[tuple[Noted, Path]]) -> list[Output]:
     picture = base64.b64encode(found.path.read_bytes()).decode()
     metadata = {"alt": found.alt, "width": found.width}
     return [_output({"image/png": picture}, {"image/png": metadata})]
+
+
+def _below_figure(name: str, noted_of: Mapping[str, tuple[Noted, Path]], committed: Path) -> str:
+    """Return whose data the figure shows, and what is not shown."""
+    parts = []
+    picture = _first_picture(noted_of.values())
+    if picture is not None:
+        is_real = picture.path.is_relative_to(committed / "small")
+        data = SHOWN.get(name, "MedQuAD") if is_real else "this run"
+        parts.append(f"*Figure:* {data}.")
+    first, _ = next(iter(noted_of.values()))
+    if first["not_shown"]:
+        parts.append(f"*Not shown:* {escape(first['not_shown'], quote=False)}")
+    return " ".join(parts)
 
 
 def _markdown(text: str) -> Output:

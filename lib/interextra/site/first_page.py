@@ -14,7 +14,7 @@ from interextra.claims import collections_wording
 from interextra.claims.cards import html
 from interextra.claims.tally import in_words, tally
 from interextra.claims.wording import page, sentences
-from interextra.site.answers import answer_of, lead_of, over_collections_of, picture_of
+from interextra.site.answers import answer_of_page, lead_of, over_collections_of, picture_of
 from interextra.site.conclusions import by_data
 from interextra.site.repository import notebooks, repository_root
 from interextra.site.travel import REFERENCE
@@ -131,7 +131,7 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
     here = notebook.parent
     committed = repository_root() / REFERENCE
     found = lead_of(name, profile, here, committed)
-    noted = answer_of(here).get("sentences", [""])
+    noted = answer_of_page(name, profile, here, committed).get("sentences", [""])
     answer, evidence = _short(noted[0]), ""
     if found:
         answer, evidence = found.answer, INTERVAL.sub("", found.evidence)
