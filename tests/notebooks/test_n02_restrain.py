@@ -333,8 +333,8 @@ def test_the_trend_of_the_sizes_is_the_largest_minus_the_smallest_beside_table_6
     assert trend["model"].tolist() == ["DR (base)"]
     assert trend["difference"].item() == pytest.approx(-0.1 + 0.4)
     (sentence,) = restrain.size_trend_sentences(trend, "This run")
-    assert "at 900 training queries minus Δ at 100: +30.0 points" in sentence
-    assert sentence.endswith("200k minus 14k: +3.0 points.")  # -11 and -14 %
+    assert "at 900 training queries minus Δ at 100: +30.0 points of Δ" in sentence
+    assert sentence.endswith("200k minus 14k: +3.0 points of Δ.")  # -11 and -14 %
     one = losses[losses["n_train"] == 900]
     assert restrain.size_trend(one).empty and restrain.size_trend_sentences(one[:0], "") == []
 

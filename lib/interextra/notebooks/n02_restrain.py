@@ -628,11 +628,11 @@ def size_trend_sentences(trend: pd.DataFrame, source: str) -> list[str]:
     for row in trend.itertuples():
         key = (row.model, row.measure)
         theirs = printed[largest, *key] - printed[smallest, *key]
-        ours = spelled(row.difference, row.low, row.high, "points")
+        ours = spelled(row.difference, row.low, row.high, "points of Δ")
         sizes = f"at {row.first:,} training queries minus Δ at {row.second:,}"
         sentences.append(
             f"{source}, {row.model}, Δ of {row.measure} {sizes}: {ours};\n"
-            f"published, {largest} minus {smallest}: {with_unit(theirs, 'points')}."
+            f"published, {largest} minus {smallest}: {with_unit(theirs, 'points of Δ')}."
         )
     return sentences
 

@@ -451,7 +451,7 @@ def boundary_sentences(halves: Effects, measure: str) -> list[str]:
             answer = "the loss is smaller near a boundary"
         elif row.high < 0:
             answer = "the loss is larger near a boundary"
-        change = spelled(row.difference, row.low, row.high, "points")
+        change = spelled(row.difference, row.low, row.high, "points of Δ")
         sentences.append(f"{row.model}: {answer} (Δ there minus Δ inside: {change}).")
     return sentences
 

@@ -708,7 +708,7 @@ def compared_with_control(effect: pd.DataFrame) -> pd.DataFrame:
 def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
     """Return `share_of_loss` for the page, with both intervals."""
     page = with_interval(effect, "share_of_loss")
-    page = with_interval(page, "saved", "points", "saved_low", "saved_high")
+    page = with_interval(page, "saved", "points of Δ", "saved_low", "saved_high")
     names = {
         "against": "compared with",
         "saved": "reduction",
