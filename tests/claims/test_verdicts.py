@@ -239,6 +239,18 @@ def test_an_undecided_claim_says_what_its_noise_is_of(state):
     assert found["reason"].item() == "models" and wording.REASONS["models"] == "too few models"
 
 
+def test_one_far_draw_moves_no_resolution(state):
+    """The noise of two trainings is Student's t of one degree, whose deviation has no bound."""
+    asked = answered(
+        state(claim("one", "below", {"model": "a"})), [losses({"a": -0.1, "BM25": 0.0})], NOBODY
+    )
+    before = concluded(asked)["resolution"].item()
+    [draws] = asked["draws"]
+    draws.effect[0] = 1e6
+    after = concluded(asked)["resolution"].item()
+    assert after == pytest.approx(before, rel=0.05)
+
+
 def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
     table = losses({"BM25": 0.0, "a": -0.2, "b": -0.2})
     in_domain = {"a": [0.4, 0.3], "b": [0.1, 0.3], "BM25": [0.2, 0.2]}

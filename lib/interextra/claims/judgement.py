@@ -24,7 +24,7 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.bootstrap import simultaneous
 from interextra.stats.correlation import fisher_z
 from interextra.stats.effects import DRAWS, Effects, across, effects
-from interextra.stats.tests import LEAST_QUERIES, detectable, holm, outside
+from interextra.stats.tests import LEAST_QUERIES, detectable, holm, outside, standard_error
 
 # columns that a judgement adds to a table of claims
 JUDGED = ["verdict", "size", "reason", "resolution", "p_size"]
@@ -110,7 +110,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     margins = [claim.margin for claim in claims]
     p_sizes = np.fromiter(map(outside, draws, margins), float)
     table = pd.DataFrame(answers).drop(columns=[DRAWS, "bias", "noise", SYSTEMS])
-    resolution = detectable(low, high, draws.std(axis=1))
+    resolution = detectable(low, high, standard_error(draws))
     table = table.assign(low=low, high=high, resolution=resolution)
     return _judged(table, claims, p_sizes, answers["noise"])
 
