@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from html import escape
@@ -29,7 +29,16 @@ from interextra.claims import collections_wording
 from interextra.claims.claim import REAL, Claim, every_claim, of_collections, stated
 from interextra.claims.judgement import WITHIN
 from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
-from interextra.claims.wording import DATA, FOUR, conclusion, data_name, is_known, page, published
+from interextra.claims.wording import (
+    DATA,
+    FOUR,
+    PLACES,
+    conclusion,
+    data_name,
+    is_known,
+    page,
+    published,
+)
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled, with_unit
@@ -326,12 +335,13 @@ def _figure(reference: Path) -> str:
 def _findings(reference: Path) -> str:
     """Return eight claims: what came out, the estimates, and what to bear in mind."""
     committed = answers(reference)
-    over_collections = _over_collections(reference)
+    over_collections = _over_collections(reference, collections_wording.in_short)
+    decided = _over_collections(reference, collections_wording.briefly)
     lines = _heading("finding", "published", FOUR, WHERE["MedQuAD"], "worlds", "caveat")
     for name, caveat in written("findings").items():
         claim = stated()[name]
         rows = _rows_of(claim, committed)
-        outcome = conclusion(claim, rows).capitalize()
+        outcome = _together(claim, rows, decided.get(name)).capitalize()
         finding = f"{claim.sentence} **{outcome}** ({_number(claim)})"
         on_real_data = _estimate(claim, "MedQuAD", rows)
         if "MedQuAD" in rows:
@@ -357,11 +367,19 @@ def _notebooks(reference: Path) -> str:
     return "\n".join(lines)
 
 
-def _over_collections(reference: Path) -> dict[str, str]:
-    """Return claim → what real collections say of the same question, for one cell."""
-    texts = {}
+def _over_collections(
+    reference: Path, worded: Callable[[pd.DataFrame], dict[str, str]]
+) -> dict[str, str]:
+    """Return claim → what real collections say of the same question.
+
+    Parameters
+    ----------
+    reference : the folder.
+    worded : the table of a notebook's claims over collections → the text of each.
+    """
+    texts: dict[str, str] = {}
     for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
-        texts |= collections_wording.in_short(pd.read_csv(path))
+        texts |= worded(pd.read_csv(path))
     return {
         name: texts[claim.on_collections]
         for name, claim in stated().items()
@@ -369,12 +387,24 @@ def _over_collections(reference: Path) -> dict[str, str]:
     }
 
 
+def _together(claim: Claim, rows: Mapping[str, Row], decided: str | None) -> str:
+    """Return the conclusion on a claim, with what real collections decide where they answer it."""
+    outcome = conclusion(claim, rows)
+    if decided is None:
+        return outcome
+    on_others = outcome.replace(PLACES["MedQuAD"], f"on {WHERE['MedQuAD']}")
+    is_counted = decided[-1].isdigit()  # holds on 3 of 4
+    on_collections = f"{decided} real collections" if is_counted else f"{decided} on {FOUR}"
+    return f"{on_collections}; {on_others}"
+
+
 def _primary(reference: Path, committed: Answers) -> str:
     """Return a row for each primary claim.
 
     What is published, what each data set says of it, and both together.
     """
-    over_collections = _over_collections(reference)
+    over_collections = _over_collections(reference, collections_wording.in_short)
+    decided = _over_collections(reference, collections_wording.briefly)
     on_data = [WHERE[data] for data in committed]
     lines = _heading("claim", "published", FOUR, *on_data, "conclusion")
     for claim in _primary_claims():
@@ -382,7 +412,7 @@ def _primary(reference: Path, committed: Answers) -> str:
         source = f"{SOURCES[claim.paper]}, {_number(claim)}"
         sentence = f"{claim.sentence} ({source})"
         cells = [_cell(claim, data, rows) for data in committed]
-        outcome = conclusion(claim, rows)
+        outcome = _together(claim, rows, decided.get(claim.name))
         on_collections = over_collections.get(claim.name, NONE)
         lines.append(_line([sentence, published(claim), on_collections, *cells, outcome]))
     return "\n".join(lines)

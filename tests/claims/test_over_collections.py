@@ -78,6 +78,19 @@ def test_the_rule_of_equality(estimates, verdict):
     assert over(*tables)["verdict"].item() == verdict
 
 
+def test_a_difference_without_any_error_is_no_evidence():
+    """Fixed BM25 ranks alike whatever it is trained on."""
+    tables = [table(EQUAL, 0.0, queries=0.0) for _ in NAMES]
+    found = over(*tables)
+    assert found["verdict"].item() == "constant" and np.isnan(found["p_value"].item())
+    [text] = collections_wording.decisions(found).values()
+    assert text == "open (the same on every query: there is nothing to test)"
+    each = of_each(dict(zip(NAMES, tables, strict=True)))
+    [line] = collections_wording.page(each, found).to_dict("records")
+    assert line["mean"] == "0.0 points"
+    assert {line[name] for name in ("finds", "random effects", "prediction")} == {"–"}
+
+
 def test_claims_of_a_notebook_are_a_family():
     tables = [
         pd.concat([table(), table("real-kind-below-bm25: on a left-out kind", -0.021, 0.02)])

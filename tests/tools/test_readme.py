@@ -146,10 +146,16 @@ def test_findings_have_the_conclusion_the_estimates_and_a_caveat(reference):
     for name, caveat in caveats.items():
         claim = stated()[name]
         ours = {data: of[name] for data, of in found.items() if name in of}
-        told = wording.conclusion(claim, ours)
-        [(_, cells)] = [row for row in rows.items() if row[0].startswith(claim.sentence)]
         [head] = [head for head in rows if head.startswith(claim.sentence)]
-        assert head.lower().endswith(f"**{told.lower()}**")
+        cells = rows[head]
+        said = head.lower().partition("**")[2].partition("**")[0]
+        decided, _, on_others = said.rpartition("; ")
+        told = wording.conclusion(claim, ours).lower()
+        assert on_others.replace("on other real data", "on real data") == told
+        assert bool(decided) == (cells[1] != "–")
+        decision = decided.removesuffix(" on four real collections")
+        decision = decision.removesuffix(" real collections")
+        assert cells[1].partition("] ")[2].startswith(decision)
         assert cells[0] == wording.published(claim) and cells[4] == caveat
         for data, cell in zip(wording.DATA, cells[2:4], strict=True):
             assert (cell == "–") == (data not in ours)
@@ -170,6 +176,8 @@ def test_real_collections_have_a_column_as_far_as_they_are_computed(tmp_path):
     on_collections = {head.partition(".")[0]: cells[1] for head, cells in rows.items()}
     dense = "A dense retriever is less effective on a bucket of queries that was excluded from its"
     assert on_collections.pop(f"{dense} training") == "-10.0 % [-12.0, -8.0] holds on 4 of 4"
+    [head] = [head for head in rows if head.startswith(dense)]
+    assert "**Holds on 4 of 4 real collections; " in head
     assert set(on_collections.values()) == {"–"}
 
 

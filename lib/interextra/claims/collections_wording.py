@@ -1,5 +1,6 @@
 """Claims over collections in words: a decision for each, and a table and a frame for a page."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import pandas as pd
 from interextra.claims.claim import Claim, every_claim, of_collections, stated
 from interextra.claims.over_collections import (
     CLOSED,
+    CONSTANT,
     CONTRADICTED,
     DEPENDS,
     DESCRIBED,
@@ -78,13 +80,15 @@ def _decision(parts: Sequence[Row]) -> str:
 def _without_gate(parts: Sequence[Row]) -> str:
     """Return what the rule says of a claim without a look at the gate."""
     verdicts = {part["verdict"] for part in parts}
+    if verdicts == {CONSTANT}:
+        return f"{OPEN} (the same on every query: there is nothing to test)"
     if CONTRADICTED in verdicts:
         return CONTRADICTED
     if DEPENDS in verdicts:
         against = [name for part in parts for name in _listed(part["against_on"])]
         return f"{DEPENDS} (the opposite on {', '.join(dict.fromkeys(against))})"
-    if verdicts == {HOLDS}:
-        return _holds_on(parts)
+    if verdicts <= {HOLDS, CONSTANT}:
+        return _holds_on([part for part in parts if part["verdict"] == HOLDS])
     times = max(_times_the_data(part) for part in parts if part["verdict"] == OPEN)
     return f"{OPEN}, an effect of the margin needs {times:,.0f} times the queries and trainings"
 
@@ -150,6 +154,21 @@ def in_short(table: pd.DataFrame) -> dict[str, str]:
     return texts
 
 
+def briefly(table: pd.DataFrame) -> dict[str, str]:
+    """Return each claim, or part of one, with the first words of what is decided.
+
+    Examples
+    --------
+    >>> row = {"claim": "real-kind-dense", "verdict": "holds", "gate": "a", "n": 2}
+    >>> briefly(pd.DataFrame([row | {"holds_on": "a, b"}]))
+    {'real-kind-dense': 'open by the gate'}
+    """
+    decided = decisions(table)
+    return {
+        name: re.split(r" \(|, ", decided[whole(name)], maxsplit=1)[0] for name in table["claim"]
+    }
+
+
 def page(
     each: pd.DataFrame, table: pd.DataFrame, of_worlds: pd.DataFrame | None = None
 ) -> pd.DataFrame:
@@ -181,7 +200,8 @@ def page(
             line[own["collection"]] = _cell(own, claim)
         is_judged = row["verdict"] not in WITHOUT_MEAN
         line[MEAN] = _cell(row, claim) if is_judged else NONE
-        line["finds"] = f"{100 * row['resolution']:.1f}" if is_judged else NONE
+        is_tested = is_judged and row["verdict"] != CONSTANT
+        line["finds"] = f"{100 * row['resolution']:.1f}" if is_tested else NONE
         line["random effects"] = _random_effects(row, claim) if is_judged else NONE
         line["prediction"] = _prediction(row, claim) if is_judged else NONE
         line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
@@ -227,17 +247,23 @@ def _sentence(claim: Claim) -> str:
 
 
 def _cell(row: Row, claim: Claim) -> str:
-    """Return an estimate with its interval."""
+    """Return an estimate with its interval; one without an error has none."""
+    if row.get("error") == 0:
+        return with_unit(row["estimate"], claim.unit)
     return spelled(row["estimate"], row["low"], row["high"], claim.unit)
 
 
 def _random_effects(row: Row, claim: Claim) -> str:
-    """Return the mean by random effects with its interval."""
+    """Return the mean by random effects with its interval, NONE of estimates without errors."""
+    if np.isnan(row["random_effects"]):
+        return NONE
     return spelled(row["random_effects"], row["random_low"], row["random_high"], claim.unit)
 
 
 def _prediction(row: Row, claim: Claim) -> str:
-    """Return the interval of the effect on another collection."""
+    """Return the interval of the effect on another collection, NONE without one."""
+    if np.isnan(row["prediction_low"]):
+        return NONE
     low, high = (with_unit(row[f"prediction_{end}"], claim.unit) for end in ("low", "high"))
     return f"{low} to {high}"
 

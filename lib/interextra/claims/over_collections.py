@@ -24,6 +24,7 @@ HOLDS = "holds"
 CONTRADICTED = "contradicted"
 DEPENDS = "depends on the collection"
 OPEN = "open"
+CONSTANT = "constant"  # no query and no training differs: nothing to test
 INCOMPLETE = "incomplete"  # not every collection that decides answers it, yet
 DESCRIBED = "described"  # the section `real` does not ask it
 NO_GATE = ""  # of a claim that asks for none
@@ -213,8 +214,11 @@ def _verdict(row: Mapping[str, Any]) -> str:
     """Return what the rule says, the gate apart.
 
     HOLDS: Holm's p-value is below 5 %, and no collection is shown to be on the other side. DEPENDS:
-    one is. CONTRADICTED: the mean is shown to be on the other side. Else OPEN.
+    one is. CONTRADICTED: the mean is shown to be on the other side. CONSTANT: the mean has no
+    error. Else OPEN.
     """
+    if row["error"] == 0:
+        return CONSTANT
     if row["is_other"]:
         return CONTRADICTED
     if row["against_on"]:
