@@ -193,6 +193,16 @@ def test_what_may_decide_a_loss_stands_beside_the_losses_by_collection(tmp_path)
     row = {"n_passages": 9000, "n_test": 1130, "answers_trained": 0.27, "words_in_answer": 0.2}
     known = pd.DataFrame([{"collection": "one"} | row, {"collection": "two"} | row])
     known.to_csv(of_restrain / "moderators.csv", index=False)
+    draws = pd.DataFrame({"collection": ["one", "two"], "delta": [-0.16, -0.14]})
+    draws = draws.assign(measure="nDCG@10", model="DR (base)", test_queries="all at once")
+    others = [
+        draws.assign(test_queries="3 × 100", delta=9.0),
+        draws.assign(model="BM25", delta=9.0),
+    ]
+    pd.concat([draws, *others]).to_csv(of_restrain / "restrain_draws.csv", index=False)
+    losses = pd.DataFrame({"collection": ["one", "two"], "estimate": [-0.3, -0.25], "lead": 0.1})
+    losses = losses.assign(claim=readme.OF_RESTRAIN)
+    losses.to_csv(of_restrain / "collections.csv", index=False)
     estimates = pd.DataFrame({"collection": ["two", "one"], "estimate": [-0.2, -0.1]})
     estimates = estimates.assign(claim=readme.OF_LEAD, lead=[-0.05, 0.15])
     estimates.to_csv(of_resttest / "collections.csv", index=False)
@@ -201,6 +211,7 @@ def test_what_may_decide_a_loss_stands_beside_the_losses_by_collection(tmp_path)
     assert found["on the collection"] == ["one", "two"]
     assert found[readme.TRAINED_ANSWERS] == ["27 %", "27 %"]
     assert found[readme.LEAD] == ["+15.0 points", "-5.0 points"]
+    assert found[readme.AT_ONCE] == ["-16.0 %", "-14.0 %"]
     assert found[readme.WEIGHT] == ["0.35", "0.80"]
     assert found["Dense retrieval loses on an excluded bucket (03)"] == ["-10.0 %", "-20.0 %"]
 
