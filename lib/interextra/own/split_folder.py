@@ -8,6 +8,8 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
+from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.model import load_model
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Run
@@ -113,8 +115,18 @@ class SplitFolder(NamedTuple):
 
     @property
     def bm25(self) -> Run:
-        """BM25 with its defaults on the queries to search, and on a sample of training queries."""
+        """BM25, tuned on training queries, on the queries to search and on a training sample."""
         return run_before_training(load_recipe("bm25"), self.split, self.gate)
+
+    def bm25_in_words(self, store: Store) -> str:
+        """Return BM25 with its parameters in words; its run must be in the store."""
+        model = self.bm25.model
+        chosen = load_model(store[model])
+        n_tuning = model.recipe.tuning_queries
+        return (
+            f"{BM25} with k1 = {chosen.k1:g} and b = {chosen.b:g}, the best on at most "
+            f"{n_tuning:,} training queries"
+        )
 
     def with_training_sample(self) -> "SplitFolder":
         """Return the folder with a sample of training queries among those to search."""
