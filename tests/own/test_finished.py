@@ -132,7 +132,7 @@ def test_each_verdict_has_its_sentence():
         assert part in words._answer(with_verdict(told, verdict))
         behind = told._replace(near=-0.1, far=-0.2)
         sentence = words._answer(with_verdict(behind, verdict))
-        assert "the lead" not in sentence and "M trails R in RR" in sentence
+        assert "M trails R" in sentence and "larger" not in sentence
         is_difference_told = verdict in (*words.MEANINGS, words.DIFFICULTY)
         amount = "more" if verdict == words.SMALLER else "less"
         assert (f", by {amount} on near queries" in sentence) == is_difference_told

@@ -90,11 +90,14 @@ def verdict(row: Any, margin: float) -> str:
 def _of_control(row: Any) -> str:
     """Return the sentence of the lead of the control."""
     points = _points(row.difference, row.low, row.high)
-    return f"For comparison, {_lead(row)} (it is the control) has near minus far {points}."
+    return (
+        f"For comparison, the lead of {row.system}, the control, over {row.rival} has near minus "
+        f"far {points}."
+    )
 
 
 def _answer(row: Any) -> str:
-    """Return the sentence of the lead of a model, or of how far it trails."""
+    """Return the sentence of the lead of a model."""
     points = _points(row.difference, row.low, row.high)
     if row.verdict in MEANINGS:
         meaning = BEHIND[row.verdict] if _trails(row) else MEANINGS[row.verdict]
@@ -120,10 +123,9 @@ def _trails(row: Any) -> bool:
 
 
 def _lead(row: Any) -> str:
-    """Return what is compared between both halves."""
-    if _trails(row):
-        return f"how far {row.system} trails {row.rival} in {row.measure}"
-    return f"the lead of {row.system} over {row.rival} in {row.measure}"
+    """Return the lead that is compared between both halves, and whether it is none."""
+    lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
+    return f"{lead} (below 0: {row.system} trails {row.rival})" if _trails(row) else lead
 
 
 def _change(row: Any) -> str:

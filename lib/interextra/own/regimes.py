@@ -265,6 +265,7 @@ def _leads(tested: pd.DataFrame, baseline: pd.DataFrame, bootstrap: dict[str, An
     means = effects(values, ["regime", "measure", "model"], **bootstrap)
     contrasts = means.contrast("model", [(MODEL, BM25)])
     leads = pd.DataFrame(contrasts).rename(columns={"difference": "lead"})
+    leads = leads.set_index("regime").loc[list(REGIMES)].reset_index()
     n_queries = tested.groupby("measure")["query_id"].nunique()
     leads["n_queries"] = leads["measure"].map(n_queries)
     return leads[["regime", "measure", "lead", "low", "high", "n_queries"]]
