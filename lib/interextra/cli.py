@@ -32,6 +32,7 @@ from interextra.store.progress import Progress, Results, lasting
 from interextra.store.schedule import build_all, n_cores
 from interextra.store.workers import STOPPING, WorkerLostError
 
+AGAIN = 5.0  # seconds after which a stop that did not arrive is raised again
 GO_ON = "results that are finished are kept: give the same command again to go on from them"
 COUNTED = ("results", "to_compute", "seconds", "RAM MB", "MB", "RAM GB", "disk GB")
 WHOLE_NUMBERS = dict.fromkeys(COUNTED, "{:,.0f}".format)
@@ -347,7 +348,7 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.measures.evaluate import check, per_query, report
     from interextra.measures.pool import with_pool_range
     from interextra.own.clean import only
-    from interextra.own.run_files import read_run
+    from interextra.own.run_files import counted_as_empty, read_run, without_hits
 
     check(args.measures)
     qrels = read_qrels(args.qrels)
@@ -358,13 +359,17 @@ def command_evaluate(args: argparse.Namespace) -> None:
         raise InputError(
             f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries"
         )
+    missing = without_hits(run, qrels["query_id"].unique())
+    if missing:
+        print(counted_as_empty(args.run, missing, qrels["query_id"].nunique()), file=sys.stderr)
     table = per_query(run, qrels, args.measures)
     if args.pool_range:
         table, warnings = with_pool_range(table, run, qrels)
         for warning in warnings:
             print(warning, file=sys.stderr)
     if args.json:
-        found = {"n_queries": len(table), "means": table.mean().to_dict()}
+        means = table.mean().to_dict()
+        found = {"n_queries": len(table), "n_missing": len(missing), "means": means}
         if args.per_query:
             found["queries"] = table.to_dict("index")
         own.print_json("evaluate", found)
@@ -563,22 +568,32 @@ def _set_environment() -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise Stopped in a block, once.
+    """Let SIGINT and SIGTERM raise Stopped in a block.
 
-    What comes after it must not disturb what is being ended. One that the caller ignores (`nohup`,
-    a shell's `&`) stays so.
+    A further signal does not disturb what is being ended. But where the block has not ended within
+    AGAIN seconds, Stopped is raised again: Python ignores what is raised in a `__del__`, and a
+    library may catch it. A signal that the caller ignores (`nohup`, a shell's `&`) stays so.
     """
     if threading.current_thread() is not threading.main_thread():  # which alone may choose
         yield
         return
-    before = {number: signal.getsignal(number) for number in STOPPING}
+    before = {number: signal.getsignal(number) for number in (*STOPPING, signal.SIGALRM)}
     taken = [number for number in STOPPING if before[number] != signal.SIG_IGN]
+    asked = signal.SIGTERM
 
     def stop(number: int, frame: FrameType | None) -> None:
-        """Raise, and hear no further signal."""
+        """Raise, hear no further signal, and let the alarm look again."""
+        nonlocal asked
+        asked = signal.Signals(number)
         for each in taken:
             signal.signal(each, signal.SIG_IGN)
-        raise Stopped(number)
+        signal.signal(signal.SIGALRM, stop_again)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+        raise Stopped(asked)
+
+    def stop_again(number: int, frame: FrameType | None) -> None:
+        """Raise what did not arrive."""
+        raise Stopped(asked)
 
     for number in taken:
         signal.signal(number, stop)
@@ -588,7 +603,8 @@ def _stoppable() -> Iterator[None]:
         taken = []  # the process is about to end
         raise
     finally:
-        for number in taken:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number in (*taken, signal.SIGALRM):
             signal.signal(number, before[number])
 
 

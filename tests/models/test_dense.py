@@ -249,7 +249,7 @@ def test_folder_without_a_model_and_broken_model_are_clear_errors(tmp_path):
 
 def test_hub_id_without_network_is_a_clear_error(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(InputError, match="not on this disk, and the hub could not deliver it"):
+    with pytest.raises(InputError, match="not on this disk; the hub cannot be reached. Write "):
         build(load_recipe("msmarco-dense", initialisation="nobody/no-such-model"), 1)
 
 

@@ -114,5 +114,8 @@ def test_the_seconds_of_a_slow_encoder_are_said_before_they_pass(monkeypatch, ca
     line = capsys.readouterr().err
     assert line.startswith("20,000 queries are encoded by slow: about ")
     assert 18 < float(line.split("about ")[1].split()[0]) < 40
+    assert line.endswith(" (--encoder tf-idf takes seconds)\n")
+    encoders.report_seconds("slow", ["text"] * 20_000, "--other-encoder")
+    assert capsys.readouterr().err.endswith(" (--other-encoder tf-idf takes seconds)\n")
     encoders.report_seconds("slow", ["text"] * 1000)
     assert not capsys.readouterr().err

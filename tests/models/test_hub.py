@@ -1,6 +1,7 @@
 """Models of the hub: fetched once, at a fixed revision that stands in the keys; never unasked."""
 
 import pytest
+from huggingface_hub import errors
 from toy_downloads import Hub
 
 from interextra.data.pricing import pricing
@@ -10,6 +11,7 @@ from interextra.models.base import initialisation, initialisation_digest, max_to
 from interextra.models.model import Model, Pretrained
 from interextra.models.recipe import Pretraining, load_recipe
 from interextra.models.search.vectors import Vectors
+from interextra.own.probe import recipe_of
 from interextra.store import InputError, Store
 from interextra.store.cells import config_of, from_config
 
@@ -56,6 +58,37 @@ def test_a_model_without_safetensors_is_not_there(stub, monkeypatch):
     assert hub.cached(OTHER) is None
     with pytest.raises(InputError, match=r"someone/an-encoder.*no file named model\.safetensors"):
         hub.fetch_model(OTHER)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (errors.RepositoryNotFoundError, "the hub has no model of this name that you may read"),
+        (errors.RevisionNotFoundError, "the hub has no such revision of it"),
+    ],
+)
+def test_a_misspelt_model_is_one_message_with_what_to_write(monkeypatch, error, why):
+    def refuse(*arguments, local_files_only=False, **options):
+        if local_files_only:
+            raise errors.LocalEntryNotFoundError("not here")
+        raise error.__new__(error, "404 Client Error (Request ID: 1)")  # without its response
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    hub.cached.cache_clear()
+    for say in (hub.fetch_model, initialisation_digest):
+        with pytest.raises(InputError) as told:
+            say("mini-lm")
+        message = str(told.value)
+        assert message.startswith("initialisation 'mini-lm': no folder of this name, and not on ")
+        assert why in message and "Write tiny-base, minilm, the path" in message
+        assert "404" not in message
+    with pytest.raises(InputError, match=f"--model-revision v1 of mini-lm: {why}; give a branch"):
+        recipe_of("mini-lm", revision="v1")
+
+
+def test_a_name_that_the_hub_cannot_have_is_the_same_message():
+    with pytest.raises(InputError, match="'mini--lm': no folder of this name.* no model of this"):
+        initialisation_digest("mini--lm")
 
 
 def cells():

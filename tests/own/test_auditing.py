@@ -240,6 +240,9 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
     )
     assert "Near-duplicates that share no answer (2 test queries, the first 2):" in lines
     assert any("leave out the 3 training queries" in line for line in lines)
+    drop = f"--drop-train {tmp_path}/out/drop_train.txt"
+    design = f"--collection beir:{folder} --train-split train --test-splits test {drop}"
+    assert f"Or, with our trainer: interextra probe -m MODEL {design}" in lines
 
 
 def test_pairs_just_below_the_threshold_are_told_and_not_counted(folder, tmp_path, capsys):

@@ -270,6 +270,7 @@ def test_a_training_function_gets_nested_queries_of_its_set(spec, tmp_path):
     means = found.points.set_index(["regime", "size"])["mean"]
     assert means["interpolation", 3] < means["interpolation", 6] < means["interpolation", 12]
     assert means["extrapolation"].tolist() == means["interpolation"].tolist()
+    assert found.sentences[-1].startswith("The baseline is BM25 with k1 = ")
     assert (tmp_path / "curve" / "curve.html").is_file()
 
 

@@ -81,6 +81,8 @@ def test_a_split_by_vectors_that_say_nothing_is_hardly_one(spec, store, capsys):
     asked += ["--vectors", "train.npy", "test.npy", "--other-encoder", "tf-idf"]
     assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
+    next_command = "interextra regimes --split out --runs 'runs/{part}.{seed}.run'"
+    assert lines[-1].startswith("Next: train") and lines[-1].endswith(f"Then: {next_command}")
     hardly = [line for line in lines if line.startswith("Hardly an extrapolation split")]
     assert len(hardly) == 1 and "by tf-idf" in hardly[0] and "--vectors of your model" not in hardly
 
@@ -133,7 +135,9 @@ def test_the_nearest_queries_of_a_folder_are_those_that_the_encoder_finds(spec, 
     [
         (100, "", "minilm"),
         (100, "minilm", "tf-idf"),
-        (100, "lsa", "minilm"),
+        (100, "cls:mine", "minilm"),
+        (100, "lsa", "tf-idf"),
+        (100, "tf-idf", "lsa"),
         (100_000, "", "tf-idf"),
         (100_000, "tf-idf", "lsa"),
     ],

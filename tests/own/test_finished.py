@@ -114,7 +114,7 @@ def test_the_limits_of_other_difficulty_are_those_of_weighted_rivals():
 def test_each_verdict_has_its_sentence():
     row = {"system": "M", "rival": "R", "measure": "RR", "difference": 0.1, "low": 0.05}
     row |= {"high": 0.15, "lowest": 0.02, "highest": 0.2, "own_near": 0.5, "is_control": False}
-    row |= {"detects": 0.07, "rival_difference": 0.03}
+    row |= {"detects": 0.07, "rival_difference": 0.03, "near": 0.3, "far": 0.2}
     cases = {
         words.LARGER: {},
         words.SMALLER: {"difference": -0.1, "low": -0.15, "high": -0.05, "lowest": -0.2}
@@ -130,6 +130,12 @@ def test_each_verdict_has_its_sentence():
         [told] = pd.DataFrame([row | change]).itertuples(index=False)
         assert words.verdict(told, margin=0.05) == verdict
         assert part in words._answer(with_verdict(told, verdict))
+        behind = told._replace(near=-0.1, far=-0.2)
+        sentence = words._answer(with_verdict(behind, verdict))
+        assert "M trails R" in sentence and "larger" not in sentence
+        is_difference_told = verdict in (*words.MEANINGS, words.DIFFICULTY)
+        amount = "more" if verdict == words.SMALLER else "less"
+        assert (f", by {amount} on near queries" in sentence) == is_difference_told
     [told] = pd.DataFrame([row | {"lowest": -0.5, "is_control": True}]).itertuples()
     assert words.verdict(told, margin=0.05) == words.LARGER
 

@@ -64,6 +64,39 @@ def test_stages_are_priced_as_by_hand(spec, store, monkeypatch):
     assert stages.sum() - alone == pytest.approx(side_by_side(jobs), rel=0.02)
 
 
+def test_encoders_that_read_the_queries_of_a_split_are_in_the_sum(spec, store, monkeypatch):
+    """TF-IDF divides 48 training and 24 test queries, MiniLM describes the split; of a shift both
+    describe it.
+    """
+    read = []
+
+    def seconds_of(encoder, texts):
+        read.append((encoder, len(texts)))
+        return 100.0
+
+    monkeypatch.setattr(cost, "seconds_of", seconds_of)
+    options = DEFAULTS | {"encoder": "tf-idf", "other_encoder": "minilm"}
+    training = own_training(spec, store)
+    prices = Prices(SPEED, training, Path("out"), 0.0, options)
+    assert read == [("tf-idf", 72), ("minilm", 96)]
+    table = prices.stages.set_index("stage")
+    assert table.loc[cost.SPLITTING, "seconds"] == cost.IMPORTED + 200
+    without = Prices(SPEED._replace(pace=2 * cost.PACE), training, Path("out"), 0.0, options)
+    table = without.stages.set_index("stage")
+    assert table.loc[cost.SPLITTING, "seconds"] == 2 * cost.IMPORTED + 200
+    store.build(training.split)
+    read.clear()
+    Prices(SPEED, training, Path("out"), 0.0, options)
+    assert read == [("minilm", 96)]
+    read.clear()
+    options |= {"attribute": "column:topic", "size": 12}
+    shift = split_of("shift", spec, options)
+    gate = gate_of(options, shift.pool.source)
+    moved = OwnTraining(load_recipe("mini-dense{steps: 10}"), shift, gate, (1,), store)
+    Prices(SPEED, moved, Path("out"), 0.0, options)
+    assert read == [("minilm", 96), ("tf-idf", 96)]
+
+
 def test_what_an_option_saves_is_told_as_by_hand(spec, store, monkeypatch):
     """Of four trainings with ten steps of half a second, and four searches of them."""
     monkeypatch.setattr(cost, "n_workers", lambda n_jobs: min(2, n_jobs))

@@ -28,6 +28,7 @@ from interextra.data.runs import COLUMNS, RunFile
 from interextra.data.trec import read_qrels
 from interextra.measures.evaluate import per_query
 from interextra.models.base import verified_base
+from interextra.own import regimes
 from interextra.own import splitting as own
 from interextra.own.formats import FORMATS, TrainingSet
 from interextra.own.regimes import report
@@ -209,13 +210,25 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
         claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
     )
     assert claims["lead"]["n_queries"] == len(given.gate_ids) and "held out" in told["sentences"][2]
-    tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "systems", "values")}
+    names = ("regimes", "claims", "losers", "systems", "leads", "values")
+    tables = {f"{name}.csv" for name in names}
     assert {Path(name).name for name in told["files"]} == {*tables, "regimes.html"}
     values = pd.read_csv("found/values.csv")
     assert list(values) == ["name", "qid", "measure", "value"] and set(
         values["name"].str.split(",").str[0]
     ) == set(REGIMES)
-    assert main(asked) == 0 and "interpolation" in capsys.readouterr().out
+    leads = {row["regime"]: row for row in told["leads"]}
+    means = {row["system"]: row["mean"] for row in told["systems"]}
+    for regime, row in leads.items():
+        lead = means[f"fine-tuned, {regime}"] - means["BM25"]
+        assert row["lead"] == pytest.approx(lead) and row["low"] < lead < row["high"]
+        assert row["n_queries"] == every["n_queries"]
+    assert set(leads) == set(REGIMES) and told["baseline"].startswith("BM25 with k1 = ")
+    assert main(asked) == 0
+    printed = capsys.readouterr().out
+    assert "interpolation" in printed and f"\n{regimes.HALVES}\n" in printed
+    title = f"Lead over the baseline ({told['baseline']}) on the same test queries"
+    assert title in printed and title in Path("found/regimes.html").read_text()
     for file in list(runs.iterdir()):  # a folder for each seed
         name, seed, _ = file.name.rsplit(".", 2)
         (runs / seed).mkdir(exist_ok=True)
@@ -564,7 +577,13 @@ def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, caps
         main(["evaluate", "--qrels", "out/test.qrels", "--run", f"{tmp_path}/a.run", "-m", "RR@10"])
         == 0
     )
-    assert float(capsys.readouterr().out.split()[1]) == pytest.approx(values.mean(), abs=1e-4)
+    out, error = capsys.readouterr()
+    assert float(out.split()[1]) == pytest.approx(values.mean(), abs=1e-4)
+    counted = (
+        f"1 of 24 test queries without a hit ({ids[3]!r}): counted as rankings without a passage"
+    )
+    assert error == f"{tmp_path}/a.run: {counted}\n"
+    assert values_of_run(path, given, ["RR@10"]).query("is_empty")["query_id"].tolist() == [ids[3]]
     frame.assign(qid="another", docno="p-sky-aurora-0").head(1).to_csv(
         tmp_path / "none.csv", index=False
     )

@@ -1,5 +1,6 @@
 """The first sentence of a report answers, and says no more than its interval does."""
 
+import html
 import re
 from datetime import date
 
@@ -209,6 +210,39 @@ def test_the_page_says_what_was_measured_and_has_no_title_of_what_is_not_there(f
     assert "<h2>All systems</h2>" in page and "Before and after" not in page
     tables = page.count("<table")
     assert tables - page.count('<div class="wide') == 1  # that of the facts, whose lines break
+
+
+def test_queries_without_a_hit_stand_on_the_page(folder):
+    values, baseline = measured(folder, 0)
+    nearest = regimes.nearest_training_queries(folder)
+    assert not any("without a hit" in line for line in reported(folder, 0).sentences)
+    is_first = values["trained"] == values["trained"].iloc[0]
+    is_query = values["query_id"] == values["query_id"].iloc[0]
+    some = values.assign(is_empty=is_first & is_query)
+    none = baseline.assign(is_empty=True)
+    found = regimes.report(folder, some, none, nearest, 0.05, 1, 400)
+    [told] = [line for line in found.sentences if "without a hit" in line]
+    run, query_id = values[["trained", "query_id"]].iloc[0]
+    n_queries = values["query_id"].nunique()
+    assert f": {run} for 1 of {n_queries} ('{query_id}'); the baseline for {n_queries} of" in told
+    assert html.escape(told) in regimes.page(found)
+
+
+def test_a_lead_pairs_each_query_with_itself(folder):
+    """The lead of nearly equal values is nearly certain, however they vary over queries."""
+    values, baseline = measured(folder, 0)
+    same = values[["query_id", "measure", "value"]].groupby(["query_id", "measure"]).mean()
+    nearest = regimes.nearest_training_queries(folder)
+    equal = values.drop(columns="value").merge(same.reset_index(), on=["query_id", "measure"])
+    noise = np.random.default_rng(3).normal(scale=0.001, size=len(same))
+    rival = same.reset_index()
+    rival["value"] += noise - 0.1
+    found = regimes.report(folder, equal, rival, nearest, 0.05, 1, 400)
+    assert found.leads["regime"].tolist() == list(REGIMES)
+    for row in found.leads.itertuples():
+        assert 0.099 < row.low < row.lead < row.high < 0.101 and row.n_queries == 19
+    assert "<h2>Lead over the baseline</h2>" in regimes.page(found)
+    assert re.search(r"\+(9\.9|10\.\d) points \[\+", regimes.page(found))
 
 
 def test_a_change_that_rounds_to_nothing_has_no_sign(folder):

@@ -240,6 +240,53 @@ def test_a_jvm_in_the_process_leaves_the_signals_to_the_command_line():
     )
 
 
+LOST = """
+import argparse, signal, sys, time
+from interextra import cli
+
+class Deleted:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def in_del():
+    Deleted()  # and gone
+
+def caught():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except BaseException:
+        pass
+
+def ending():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        time.sleep(0.1)  # what is being ended is not disturbed at once
+        print("ended")
+
+def command(args):
+    {"in_del": in_del, "caught": caught, "ending": ending}[sys.argv[1]]()
+    time.sleep(60)
+
+cli.AGAIN = 0.3
+args = argparse.Namespace(command="cell", needs=[], function=command)
+cli.parser = lambda: argparse.Namespace(parse_args=lambda given: args)
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.parametrize("place", ["in_del", "caught", "ending"])
+def test_a_stop_that_does_not_arrive_is_raised_again(place):
+    """Python ignores what is raised in a `__del__`, and a library may catch it."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, place], capture_output=True, text=True, timeout=50
+    )
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 143 and last.startswith("interextra: stopped by SIGTERM; "), last
+    assert ("Exception ignored" in done.stderr) == (place == "in_del")
+    assert done.stdout == ("ended\n" if place == "ending" else "")
+
+
 def test_workers_end_with_a_parent_that_was_killed(started):
     process, workers = started("run", 2)
     process.kill()

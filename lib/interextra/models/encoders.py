@@ -52,25 +52,35 @@ def default_encoder() -> str:
     return MiniLM.FORM if is_installed else TfIdf.FORM
 
 
-def report_seconds(spec: str, texts: Sequence[str]) -> None:
-    """Say on standard error about how long a neural encoder will take for many texts.
+def seconds_of(spec: str, texts: Sequence[str]) -> float:
+    """Return about how many seconds a neural encoder takes here for many texts.
 
-    It is timed on a few of them, here and now. Others take seconds, and so do few texts: of these
-    nothing is said.
+    It is timed on a few of them. Encoders that count words take seconds, and so do few texts: 0.
     """
     kind, option = encoder_of(spec)
     if kind in (LSA, TfIdf) or len(texts) <= N_TIMED:
-        return
+        return 0.0
     encode = kind(option, []).encode_queries
     some = list(texts[:: len(texts) // N_TIMED])
     encode(some)  # the first call is slower
     begin = time.perf_counter()
     encode(some)
-    seconds = (time.perf_counter() - begin) / len(some) * len(texts)
+    return (time.perf_counter() - begin) / len(some) * len(texts)
+
+
+def report_seconds(spec: str, texts: Sequence[str], option: str = "--encoder") -> None:
+    """Say on standard error about how long an encoder will take, unless it takes a moment.
+
+    Parameters
+    ----------
+    spec, texts : see `seconds_of`.
+    option : the option of the command that names this encoder, for the advice.
+    """
+    seconds = seconds_of(spec, texts)
     if seconds >= SHORT:
         print(
             f"{len(texts):,} queries are encoded by {spec}: about {seconds:,.0f} s here "
-            f"({TfIdf.FORM} takes seconds)",
+            f"({option} {TfIdf.FORM} takes seconds)",
             file=sys.stderr,
         )
 

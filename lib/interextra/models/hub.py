@@ -30,7 +30,7 @@ def cached(model_id: str) -> Path | None:
     It is looked for once per process.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         folder = snapshot_download(
@@ -40,7 +40,7 @@ def cached(model_id: str) -> Path | None:
             local_files_only=True,
         )
         check_initialisation(Path(folder))
-    except (LocalEntryNotFoundError, InputError):
+    except (LocalEntryNotFoundError, HFValidationError, InputError):
         return None
     return Path(folder)
 
@@ -61,9 +61,9 @@ def fetch_model(model_id: str) -> Path:
         folder = Path(snapshot_download(model_id, revision=revision, allow_patterns=FILES))
     except Exception as error:  # the library raises what its own libraries of the network do
         raise InputError(
-            f"initialisation {model_id!r}: it is not on this disk, and the hub could not deliver "
-            f"it ({kind_and_message(error)}); fetch it where there is a network "
-            "(`interextra fetch`), or name a folder"
+            f"initialisation {model_id!r}: no folder of this name, and not on this disk; "
+            f"{why_not(error)}. Write tiny-base, minilm, the path of a folder or the id of a model "
+            "of the hub; without a network, fetch the model where there is one (`interextra fetch`)"
         ) from error
     try:
         check_initialisation(folder)
@@ -73,6 +73,19 @@ def fetch_model(model_id: str) -> Path:
             "safetensors weights of it"
         ) from None
     return folder
+
+
+def why_not(error: Exception) -> str:
+    """Return why the hub did not deliver a model, in words."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.RevisionNotFoundError):
+        return "the hub has no such revision of it"
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        return "the hub has no model of this name that you may read"
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
+        return "the hub cannot be reached"
+    return f"the hub could not deliver it ({kind_and_message(error)})"
 
 
 def folder_of(model_id: str) -> Path:

@@ -289,8 +289,10 @@ def regimes(
     nearest = reporting.nearest_training_queries(folder, encoder)
     say("Measuring the runs")
     found = _values_of_trainings(values, systems, folder, measures, skip_own)
+    baseline_in_words = rival.name if rival else ""
     if rival is None:
         rival = _Named(BM25, bm25_run(folder, store))
+        baseline_in_words = folder.bm25_in_words(store)
     of_rival = values_of_run(rival.found, folder, measures, skip_own, rival.name)
     before = None
     if as_given is not None:
@@ -300,7 +302,7 @@ def regimes(
     say(f"Bootstrap of {n_boot:,} resamples of {folder.manifest.n_test:,} test queries")
     report = reporting.report(folder, found, of_rival, nearest, margin, seed, n_boot, before)
     report = _with_name(report, rival.name, before, measures[0])
-    return RegimesResult(*_with_sources(report, values, rival, as_given))
+    return RegimesResult(*_with_sources(report, values, baseline_in_words, as_given))
 
 
 def _values_of_trainings(
@@ -396,10 +398,10 @@ def given_of(
 
 
 def _with_sources(
-    report: Report, values: Trained, rival: _Named, as_given: _Named | None
+    report: Report, values: Trained, baseline: str, as_given: _Named | None
 ) -> Report:
     """Return a report whose page says where the runs are from, and what they stand beside."""
-    about = report.about | {"baseline": rival.name}
+    about = report.about | {"baseline": baseline}
     if isinstance(values, str | Path):
         about["runs"] += f" ({values})"
     if as_given is not None:

@@ -201,7 +201,7 @@ def _place_and_split(spec: str, split: str) -> tuple[str, str]:
 
 
 def next_lines(train: str, test: str, folder: Path) -> list[str]:
-    """Return the line with the command that splits without the training queries to drop.
+    """Return the lines with the commands that split, and probe, without the queries to drop.
 
     Parameters
     ----------
@@ -224,10 +224,14 @@ def next_lines(train: str, test: str, folder: Path) -> list[str]:
     collection_of_test, test_split = _place_and_split(test, "test")
     if collection != collection_of_test:
         return []
-    words = ["interextra", "split", "restrain", "--collection", collection]
-    words += ["--train-split", train_split, "--test-splits", test_split]
-    words += ["--drop-train", str(folder / DROP_TRAIN), "--out", "folds"]
-    return [f"Split without the training queries to drop: {shlex.join(words)}"]
+    design = ["--collection", collection, "--train-split", train_split]
+    design += ["--test-splits", test_split, "--drop-train", str(folder / DROP_TRAIN)]
+    split = ["interextra", "split", "restrain", *design, "--out", "folds"]
+    probe = ["interextra", "probe", "-m", "MODEL", *design]
+    return [
+        f"Split without the training queries to drop: {shlex.join(split)}",
+        f"Or, with our trainer: {shlex.join(probe)}",
+    ]
 
 
 def _read_files(path: str, qrels_path: str) -> Side:

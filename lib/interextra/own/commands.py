@@ -6,6 +6,7 @@ What they need is loaded when they run.
 import json
 import os
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -94,13 +95,16 @@ def split(store: Store, args: Namespace) -> None:
     if args.json:
         _print_split_json(manifest, folder, out)
     else:
-        _print_split(manifest, folder, args.out, is_cut=made != planned)
+        _print_split(manifest, folder, args, is_cut=made != planned)
 
 
-def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: str, is_cut: bool) -> None:
-    """Print a split for a reader; `is_cut`: whether its sets were made equal."""
+def _print_split(
+    manifest: dict[str, Any], folder: "SplitFolder", args: Namespace, is_cut: bool
+) -> None:
+    """Print a split for a reader, and what comes next; `is_cut`: its sets were made equal."""
     from interextra.own import distance
 
+    out = args.out
     for name, counts in manifest["sets"].items():
         n_queries = f"{counts['queries']:,} training queries"
         n_pairs = f"{counts['pairs']:,} pairs"
@@ -117,6 +121,14 @@ def _print_split(manifest: dict[str, Any], folder: "SplitFolder", out: str, is_c
     print(distance.printed(folder.distances))
     for warning in distance.warnings(folder.distances):
         print(warning)
+    runs = "runs/{part}.{seed}.run"
+    words = ["interextra", "regimes", "--split", out, "--runs", runs]
+    if args.attribute.startswith("python:"):
+        words += ["--attribute", args.attribute]
+    print(
+        f"\nNext: train a model on each set, search {out}/test.tsv with it, and write its run as "
+        f"{runs}. Then: {shlex.join(words)}"
+    )
 
 
 def _print_split_json(manifest: dict[str, Any], folder: "SplitFolder", out: Path) -> None:
@@ -327,7 +339,7 @@ def _print_prices(
     if training.recipe.needs() and not args.check:
         print(_cost(training.missing()), file=sys.stderr)
         return None
-    prices = cost.Prices(cost.measure(training), training, out, load)
+    prices = cost.Prices(cost.measure(training), training, out, load, vars(args))
     if not args.check:
         print(prices, file=sys.stderr)
     elif args.json:
@@ -468,6 +480,8 @@ def _curve_of_runs(store: Store, args: Namespace) -> "Curve":
         path = Path(args.given)
         given = given_of(path, folder, store, args.measures, args.skip_own, *bootstrap)
     found = curves.report(values, baseline, folder.gate_ids, args.margin, *bootstrap, given)
+    if not args.baseline:
+        found = curves.with_bm25(found, folder, store)
     return curves.write(out, found)
 
 
@@ -521,6 +535,8 @@ def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None)
             "regimes": _records(report.changes),
             "claims": _records(report.claims),
             "systems": _records(report.systems),
+            "leads": _records(report.leads),
+            "baseline": report.about.get("baseline", ""),
             "sentences": sentences,
         }
         if merge:

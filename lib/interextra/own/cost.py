@@ -25,17 +25,17 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.queries import Queries
 from interextra.models.architectures.reranker import Reranker
-from interextra.models.encoders import MiniLM, default_encoder
+from interextra.models.encoders import seconds_of
 from interextra.models.model import fit, load_model
-from interextra.models.prices import INDEXED_PER_SECOND, SIZES
+from interextra.models.prices import INDEXED_PER_SECOND
 from interextra.models.recipe import Recipe, Trained, changed
 from interextra.models.retriever import Encoder
 from interextra.models.search.run import Run
 from interextra.models.search.topk import device, exact_search
-from interextra.own import distance
+from interextra.own import distance, splitting
 from interextra.own.fine_tuning import OwnTraining, Trial
 from interextra.own.probe import DEPTH
-from interextra.splits.split import REGIMES
+from interextra.splits.split import REGIMES, OfVectors
 from interextra.stats.effects import effects
 from interextra.store import Cell, InputError, Store, write_json, write_text
 from interextra.store.files import read_json
@@ -61,9 +61,6 @@ BM25_QUERY = 5e-3
 REPORTED_QUERY = 1e-3
 REPORTED_ROW = 1e-6  # of a run: read, written as text, measured
 WRITTEN_ROW = 5e-7  # of a run, in the store
-MINILM_TOKENS = SIZES["minilm"].encode_tokens  # a second
-CHARACTERS = 4  # of a token
-SPECIAL_TOKENS = 2  # of a text
 # Stages, in the order of the table
 SPLITTING = "split and its files"
 LEXICAL = "BM25"
@@ -301,12 +298,22 @@ class Prices:
         The folder of the report, where the split may be already.
     load
         Cores that other processes took before this one began.
+    options
+        Of the split, see `splitting.DEFAULTS`: which encoders read its queries.
     """
 
-    def __init__(self, speed: Speed, training: OwnTraining, out: Path, load: float = 0.0) -> None:
+    def __init__(
+        self,
+        speed: Speed,
+        training: OwnTraining,
+        out: Path,
+        load: float = 0.0,
+        options: splitting.Options = splitting.DEFAULTS,
+    ) -> None:
         self.speed = speed
         self.training = training
         self.load = load
+        self.options = options
         self.has_split = (out / "split").is_dir()
         self.n_passages = training.split.pool.source.n_passages()
         self.n_pairs = training.n_pairs()
@@ -399,20 +406,37 @@ class Prices:
         n_rows = n_runs * n_searched * DEPTH
         stages = {REPORTING: n_searched * REPORTED_QUERY + n_rows * REPORTED_ROW}
         if not self.has_split:
-            stages[SPLITTING] = IMPORTED + self._compared_tokens() / MINILM_TOKENS
+            stages[SPLITTING] = IMPORTED
         if training.store.missing([training.lexical]):
             indexed = self.n_passages / INDEXED_PER_SECOND
             stages[LEXICAL] = BM25_STARTED + indexed + n_searched * BM25_QUERY
-        return {stage: pace * seconds for stage, seconds in stages.items()}
+        stages = {stage: pace * seconds for stage, seconds in stages.items()}
+        if not self.has_split:
+            stages[SPLITTING] += self._encoding_seconds()
+        return stages
 
-    def _compared_tokens(self) -> float:
-        """Return the tokens that MiniLM reads where it says how far the sets lie apart."""
-        texts = self.training.split.pool.frame()["text"]
-        n_queries = len(texts) + distance.N_TESTED
-        if default_encoder() != MiniLM.FORM or n_queries > distance.N_ENCODED:
-            return 0.0
-        n_tokens = texts.str.len().mean() / CHARACTERS + SPECIAL_TOKENS
-        return n_queries * n_tokens
+    def _encoding_seconds(self) -> float:
+        """Return the seconds in which encoders read the queries of the split, timed here.
+
+        One that divides them reads all. One that only says how far the sets lie apart reads the
+        training queries and some N_TESTED others, for which as many of them stand.
+        """
+        training = self.training
+        split = training.split
+        seconds = 0.0
+        divided = splitting.texts_to_encode(split, training.store)
+        if divided:
+            seconds += seconds_of(split.vectors.encoder, divided)
+        texts = split.pool.frame()["text"].tolist()
+        searched = splitting.searched_queries(split, training.gate)
+        n_searched = sum(queries.size() for queries in searched)
+        first, other = distance.encoders_of(split, len(texts), n_searched, self.options)
+        describing = {other}
+        if not isinstance(split, OfVectors):  # no vectors of the first one are there
+            describing.add(first)
+        for encoder in sorted(describing):
+            seconds += seconds_of(encoder, texts + texts[: distance.N_TESTED])
+        return seconds
 
     def __str__(self) -> str:
         """Return the table of stages as text, and above it what was measured."""

@@ -127,7 +127,13 @@ def curve(
 
     values = _values_of_trainings(run_of, folder, nested.sizes, seeds, measures)
     found = report(values, baseline, folder.gate_ids, margin, options["seed"], n_boot, before)
-    return write(out, found)
+    return write(out, with_bm25(found, folder, store))
+
+
+def with_bm25(found: Curve, folder: SplitFolder, store: Store) -> Curve:
+    """Return curves whose last sentence says what the baseline is, where it was made here."""
+    sentence = f"The baseline is {folder.bm25_in_words(store)}."
+    return found._replace(sentences=[*found.sentences, sentence])
 
 
 def _values_of_trainings(

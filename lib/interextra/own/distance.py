@@ -147,46 +147,61 @@ def measure(
         minus extrapolation, each test query with itself. The first encoder made the split, or was
         asked for; it finds the nearest training query of each test query.
     """
-    n_queries = len(compared.train) + len(compared.test)
-    first, cosines = _first_encoder(split, compared, store, options)
-    other = options["other_encoder"] or _unasked(n_queries, first)
+    first, other = encoders_of(split, len(compared.train), len(compared.test), options)
+    cosines = _first_cosines(first, split, compared, store)
     tables = [_table(first, compared, cosines)]
     nearest = _nearest_queries(compared, cosines)
     if other != first:
         drawn = compared.only_drawn()
-        other_cosines = _encoded(other, drawn)
+        other_cosines = _encoded(other, drawn, "--other-encoder")
         tables.append(_table(other, drawn, other_cosines))
     distances = pd.concat(tables, ignore_index=True)[list(COLUMNS)]
     return Measured(distances, nearest, first)
 
 
-def _first_encoder(
-    split: Split,
-    compared: Compared,
-    store: Store,
-    options: Mapping[str, Any],
-) -> tuple[str, Cosines]:
-    """Return the encoder that made the split, of a shift the one that is asked for."""
+def encoders_of(
+    split: Split, n_train: int, n_test: int, options: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the encoders that describe a split: the one that made it, and another one.
+
+    Of a shift, which no encoder makes, the first is the one that is asked for.
+
+    Parameters
+    ----------
+    n_train, n_test : int
+        Queries that are divided, and that measure.
+    options : Mapping
+        See `measure`.
+    """
     if not isinstance(split, OfVectors):
-        name = options["encoder"] or _unasked(len(compared.train))
-        return name, _encoded(name, compared)
+        first = options["encoder"] or _unasked(n_train)
+    elif options["vectors"]:
+        first = GIVEN
+    else:
+        first = options["encoder"] or default_encoder()
+    return first, options["other_encoder"] or _unasked(n_train + n_test, first)
+
+
+def _first_cosines(first: str, split: Split, compared: Compared, store: Store) -> Cosines:
+    """Return the cosines by the first encoder: of the vectors that made the split, if some did."""
+    if not isinstance(split, OfVectors):
+        return _encoded(first, compared, "--encoder")
     train, test = split.vectors.read(store)
     test_ids = [query_id for part in split.vectors.test for query_id in part.ids()]
     rows = pd.Index(test_ids).get_indexer(compared.test["query_id"])
-    cosines = _dense_cosines(train, test[rows])
-    if options["vectors"]:
-        return GIVEN, cosines
-    return options["encoder"] or default_encoder(), cosines
+    return _dense_cosines(train, test[rows])
 
 
 def _unasked(n_queries: int, first: str = "") -> str:
     """Return the encoder that describes a split unasked, another one than the `first`.
 
-    It is MiniLM where that is installed and the queries are few, else TF-IDF, else LSA.
+    It is MiniLM where that is installed and the queries are few, else TF-IDF, else LSA. Where the
+    first one counts words, the other one does, too: nobody who asks for seconds waits for MiniLM.
     """
-    names = [TfIdf.FORM, LSA.FORM]
-    if n_queries <= N_ENCODED:
-        names = [default_encoder(), *names]
+    by_words = [TfIdf.FORM, LSA.FORM]
+    names = by_words
+    if n_queries <= N_ENCODED and first not in by_words:
+        names = [default_encoder(), *by_words]
     return next(name for name in names if name != first)
 
 
@@ -224,11 +239,14 @@ def _nearest_queries(compared: Compared, cosines: Cosines) -> pd.DataFrame:
     return pd.concat(blocks, ignore_index=True)
 
 
-def _encoded(encoder: str, compared: Compared) -> Cosines:
-    """Return the cosines of the queries by an encoder; those of TF-IDF are exact."""
+def _encoded(encoder: str, compared: Compared, option: str) -> Cosines:
+    """Return the cosines of the queries by an encoder, which an option of the command names.
+
+    Those of TF-IDF are exact.
+    """
     train_texts = compared.train["text"].tolist()
     test_texts = compared.test["text"].tolist()
-    return _cosines(encoder, train_texts, test_texts)
+    return _cosines(encoder, train_texts, test_texts, option)
 
 
 def nearest_of(
@@ -247,7 +265,7 @@ def nearest_of(
     rows : int[test queries]
         Of the training queries; ties: the lower row.
     """
-    cosines_of = _cosines(encoder, train_texts, test_texts)
+    cosines_of = _cosines(encoder, train_texts, test_texts, "--encoder")
     cosines = []
     rows = []
     every_row = np.arange(len(test_texts))
@@ -258,9 +276,9 @@ def nearest_of(
     return np.concatenate(cosines), np.concatenate(rows)
 
 
-def _cosines(encoder: str, train_texts: list[str], test_texts: list[str]) -> Cosines:
-    """Return the cosines of texts by an encoder."""
-    report_seconds(encoder, [*train_texts, *test_texts])
+def _cosines(encoder: str, train_texts: list[str], test_texts: list[str], option: str) -> Cosines:
+    """Return the cosines of texts by an encoder, which an option of the command names."""
+    report_seconds(encoder, [*train_texts, *test_texts], option)
     kind, option = encoder_of(encoder)
     encoder_of_texts = kind(option, train_texts)
     if isinstance(encoder_of_texts, TfIdf):
@@ -415,7 +433,10 @@ def _gaps(similarity: np.ndarray, is_far: np.ndarray) -> np.ndarray:
 
 def printed(table: pd.DataFrame) -> str:
     """Return the distances as text, with a line that says what it shows."""
-    head = "Mean cosine of a test query to its nearest training query, beside random sets:"
+    head = (
+        "Mean cosine of a test query to its nearest training query, beside random sets (n_test: at "
+        f"most {N_TESTED:,} test queries are drawn for this):"
+    )
     text = table.to_string(index=False, float_format="%.3f")
     return f"{head}\n{text}"
 

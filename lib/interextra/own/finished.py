@@ -18,7 +18,7 @@ from interextra.models.encoders import default_encoder
 from interextra.overlap.near import near_pairs
 from interextra.own import regimes
 from interextra.own.audit import NEAR, TEXT, Side
-from interextra.own.clean import values_of_system
+from interextra.own.clean import K1, B, values_of_system
 from interextra.own.distance import nearest_of
 from interextra.own.finished_sentences import (
     ALL,
@@ -33,7 +33,7 @@ from interextra.own.finished_sentences import (
     verdict,
 )
 from interextra.own.page import html_page, paragraphs, svg_of, wide_table
-from interextra.own.run_files import read_run
+from interextra.own.run_files import counted_as_empty, read_run, without_hits
 from interextra.own.sentences import ends
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects
@@ -64,9 +64,14 @@ DIFFERENCES = {  # column → what it is
     "own_near": "mean of the system itself on the near half",
     "is_control": "whether the rival is the control",
 }
+UNTUNED = (
+    f"BM25 has k1 = {K1:g} and b = {B:g}, Anserini's defaults: `probe` and `regimes` tune it on "
+    "training queries, here it is not, as a rival must not have seen them."
+)
 TITLE = "What does the lead of a finished model owe to near training queries?"
 LEGEND = (
-    "A lead is the value of a system minus that of a rival on the same queries; difference: its "
+    "A lead is the value of a system minus that of a rival on the same queries (below 0 where the "
+    "system trails); difference: its "
     "mean on the near half minus that on the far half. Intervals are of 95 %, over queries; p of "
     "the same draws, two-sided. Detects: the smallest difference found with 80 % power. Near and "
     "far: halves by the cosine to the nearest training query; copies and near-duplicates of "
@@ -231,6 +236,8 @@ def finished(
     differences = _judged_differences(tidy, systems, bootstrap, margin)
     told = sentences(differences, groups, queries, systems, encoder)
     told += _without_hits(every_run, values.index)
+    if not rivals:
+        told.append(UNTUNED)
     by_system = values.add_prefix(f"{measure} ")
     return Finished(
         groups=groups,
@@ -306,15 +313,9 @@ def _without_hits(runs: Mapping[str, RunFile], judged: pd.Index) -> list[str]:
     """Return a sentence for each run that has no hit for some of the judged queries."""
     told = []
     for name, run in runs.items():
-        n_hits = np.diff(run.offsets)
-        with_hits = pd.Index(run.query_ids)[n_hits > 0]
-        missing = judged.difference(with_hits).tolist()
+        missing = without_hits(run, judged)
         if missing:
-            counted = f"{len(missing)} of {len(judged)} test queries"
-            told.append(
-                f"{name}: {counted} without a hit "
-                f"({offenders(missing)}): counted as rankings without a passage."
-            )
+            told.append(f"{counted_as_empty(name, missing, len(judged))}.")
     return told
 
 

@@ -16,6 +16,8 @@ LOSS = 0.11  # share that training without near queries costs (Zhan et al., Tabl
 LARGER = "larger on near queries"
 SMALLER = "smaller on near queries"
 MEANINGS = {LARGER: "part of it may be interpolation", SMALLER: "no sign of interpolation"}
+# the same of a system that is behind the rival on both halves
+BEHIND = {LARGER: "what is better there may be interpolation", SMALLER: MEANINGS[SMALLER]}
 NO_DIFFERENCE = "no difference"
 DIFFICULTY = "undecided: difficulty"
 UNDECIDED = "undecided"
@@ -87,32 +89,52 @@ def verdict(row: Any, margin: float) -> str:
 
 def _of_control(row: Any) -> str:
     """Return the sentence of the lead of the control."""
+    points = _points(row.difference, row.low, row.high)
     return (
         f"For comparison, the lead of {row.system}, the control, over {row.rival} has near minus "
-        f"far {_points(row.difference, row.low, row.high)}."
+        f"far {points}."
     )
 
 
 def _answer(row: Any) -> str:
     """Return the sentence of the lead of a model."""
-    lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
     points = _points(row.difference, row.low, row.high)
     if row.verdict in MEANINGS:
-        lead = _capital(lead)
-        meaning = MEANINGS[row.verdict]
-        return f"{lead} is {row.verdict}: {points}: {meaning}."
+        meaning = BEHIND[row.verdict] if _trails(row) else MEANINGS[row.verdict]
+        return f"{_capital(_change(row))}: {points}: {meaning}."
     if row.verdict == NO_DIFFERENCE:
         low, high = _judged_ends(row)
         bound = _times_100(max(-low, high))
-        return f"No difference above {bound} points: {lead}, near minus far {points}."
+        return f"No difference above {bound} points: {_lead(row)}, near minus far {points}."
     if row.verdict == UNDECIDED:
         detects = f"{_times_100(row.detects)} points would be found with 80 % power"
-        return f"Undecided: {lead} is not shown to differ, near minus far {points}; {detects}."
-    side = LARGER if row.difference > 0 else SMALLER
+        return (
+            f"Undecided: {_lead(row)} is not shown to differ, near minus far {points}; {detects}."
+        )
     return (
-        f"Undecided: {lead} is {side}, {points}, if difficulty acts on both alike. "
+        f"Undecided: {_change(row)}, {points}, if difficulty acts on both alike. "
         f"{_if_difficulty_differs(row)}"
     )
+
+
+def _trails(row: Any) -> bool:
+    """Whether a system is behind the rival on both halves."""
+    return max(row.near, row.far) < 0
+
+
+def _lead(row: Any) -> str:
+    """Return the lead that is compared between both halves, and whether it is none."""
+    lead = f"the lead of {row.system} over {row.rival} in {row.measure}"
+    return f"{lead} (below 0: {row.system} trails {row.rival})" if _trails(row) else lead
+
+
+def _change(row: Any) -> str:
+    """Return how it differs between both halves."""
+    if _trails(row):
+        amount = "less" if row.difference > 0 else "more"
+        return f"{row.system} trails {row.rival} in {row.measure}, by {amount} on near queries"
+    side = LARGER if row.difference > 0 else SMALLER
+    return f"{_lead(row)} is {side}"
 
 
 def _if_difficulty_differs(row: Any) -> str:

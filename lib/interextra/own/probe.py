@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from interextra.data.queries import Part
 from interextra.data.runs import COLUMNS, RunFile
+from interextra.models import hub
 from interextra.models.architectures.dense import inner_products
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, changed, load_recipe
@@ -120,7 +121,8 @@ def probe(
     report = regimes.report(
         folder, values, baseline, nearest, margin, options["seed"], n_boot, before
     )
-    return regimes.write(out, _with_sentence_of(train, report))
+    about = report.about | {"baseline": folder.bm25_in_words(store)}
+    return regimes.write(out, _with_sentence_of(train, report._replace(about=about)))
 
 
 def _values_of_trainings(
@@ -372,7 +374,8 @@ def recipe_of(
             model = snapshot_download(model, revision=revision)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"--model-revision {revision}: {model} is not there: {error}"
+                f"--model-revision {revision} of {model}: {hub.why_not(error)}; give a branch or a "
+                "commit of a model of the hub"
             ) from None
     if not fine_tuning:
         fine_tuning = "mini-dense" if model == "tiny-base" else "small-dense"

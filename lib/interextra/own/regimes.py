@@ -34,7 +34,7 @@ from interextra.splits.split import REGIMES
 from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import drawn_over, with_interval
 from interextra.stats.tests import detectable, standard_error
-from interextra.store import InputError, write_text
+from interextra.store import InputError, offenders, write_text
 
 INTERPOLATION, EXTRAPOLATION = REGIMES
 AS_GIVEN = "model as given"
@@ -47,6 +47,9 @@ LEGEND = (
     "Detects: the smallest change found with 80 % power. Near and far: halves of the test queries, "
     "by the cosine to the nearest training query."
 )
+
+
+HALVES = "near half, far half: of the test queries, by the cosine to their nearest training query"
 
 
 class Report(NamedTuple):
@@ -65,6 +68,8 @@ class Report(NamedTuple):
     files: list[Path] = []  # of `write`
     about: dict[str, str] = {}  # what was measured: the collection, the split, the runs, …
     distances: pd.DataFrame = pd.DataFrame()  # of the training sets, see `distance.measure`
+    # regime, measure, lead over the baseline on the test queries, low, high, n_queries
+    leads: pd.DataFrame = pd.DataFrame()
 
 
 def refuse_measures(measures: Sequence[str]) -> None:
@@ -162,16 +167,39 @@ def report(
     if seen.is_shown:
         claims = _without_conclusion(claims)
     systems = _systems(tested, baseline, given, bootstrap)
+    sentences = _sentences(claims, changes, systems, folder, seen, margin)
+    empty = _empty_rankings(values, baseline, given)
+    if empty:
+        sentences.append(empty)
     return Report(
         changes=_shown_changes(changes),
         claims=claims,
         losers=_losers(values[~is_gate & is_first], folder, nearest),
         values=values,
         systems=systems,
-        sentences=_sentences(claims, changes, systems, folder, seen, margin),
+        sentences=sentences,
         about=_about(folder, values),
         distances=folder.distances,
+        leads=_leads(tested, baseline, bootstrap),
     )
+
+
+def _empty_rankings(values: pd.DataFrame, baseline: pd.DataFrame, given: Given | None) -> str:
+    """Return the sentence of the queries that runs have no hit for; "" where all have one."""
+    tables = [values, baseline.assign(trained="the baseline")]
+    if given:
+        tables.append(given.values.assign(trained=AS_GIVEN))
+    told = []
+    for table in tables:
+        if "is_empty" not in table:
+            continue
+        n_queries = table["query_id"].nunique()
+        for run, of_run in table[table["is_empty"]].groupby("trained", sort=False):
+            query_ids = of_run["query_id"].unique()
+            told.append(f"{run} for {len(query_ids)} of {n_queries} ({offenders(query_ids)})")
+    if not told:
+        return ""
+    return f"Queries without a hit count as rankings without a passage: {'; '.join(told)}."
 
 
 def _about(folder: SplitFolder, values: pd.DataFrame) -> dict[str, str]:
@@ -216,16 +244,31 @@ def _shown_changes(changes: pd.DataFrame) -> pd.DataFrame:
     return shown_changes.rename(columns={"delta": "change"})
 
 
-def _with_baseline(gate_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
-    """Return the values of the model and of BM25 on the gate's queries.
+def _with_baseline(model_values: pd.DataFrame, baseline: pd.DataFrame) -> pd.DataFrame:
+    """Return the values of the model and of BM25 on the model's queries.
 
     The baseline stands beside each training, of both regimes, which say how trainings vary.
     """
-    asked = gate_values[["query_id", "measure"]].drop_duplicates()
-    trainings = gate_values[["regime", "seed"]].drop_duplicates()
-    of_gate = baseline.merge(asked, on=["query_id", "measure"])
-    baseline_values = of_gate.merge(trainings, how="cross")
-    return pd.concat([gate_values, baseline_values]).fillna({"model": BM25})
+    asked = model_values[["query_id", "measure"]].drop_duplicates()
+    trainings = model_values[["regime", "seed"]].drop_duplicates()
+    of_baseline = baseline.merge(asked, on=["query_id", "measure"])
+    baseline_values = of_baseline.merge(trainings, how="cross")
+    return pd.concat([model_values, baseline_values]).fillna({"model": BM25})
+
+
+def _leads(tested: pd.DataFrame, baseline: pd.DataFrame, bootstrap: dict[str, Any]) -> pd.DataFrame:
+    """Return the lead of the model over the baseline in each regime, on the test queries.
+
+    Each query is paired with itself: both are averaged over the same resamples.
+    """
+    values = _with_baseline(tested, baseline)
+    means = effects(values, ["regime", "measure", "model"], **bootstrap)
+    contrasts = means.contrast("model", [(MODEL, BM25)])
+    leads = pd.DataFrame(contrasts).rename(columns={"difference": "lead"})
+    leads = leads.set_index("regime").loc[list(REGIMES)].reset_index()
+    n_queries = tested.groupby("measure")["query_id"].nunique()
+    leads["n_queries"] = leads["measure"].map(n_queries)
+    return leads[["regime", "measure", "lead", "low", "high", "n_queries"]]
 
 
 def _losers(values: pd.DataFrame, folder: SplitFolder, nearest: pd.DataFrame) -> pd.DataFrame:
@@ -400,7 +443,8 @@ def _lead_claim(measure: str, margin: float) -> Claim:
 def write(folder: Path, found: Report) -> Report:
     """Write the report as regimes.html and tables; return it with `files`.
 
-    The tables are, as .csv, regimes, claims, losers, systems, and values as PyTerrier writes them.
+    The tables are, as .csv, regimes, claims, losers, systems, leads, and values as PyTerrier writes
+    them.
     """
     seeds = found.values["seed"].astype(str)
     names = found.values["regime"] + ", training " + seeds
@@ -411,6 +455,7 @@ def write(folder: Path, found: Report) -> Report:
         "claims": found.claims,
         "losers": found.losers,
         "systems": found.systems,
+        "leads": found.leads,
         "values": values[["name", "qid", "measure", "value"]],
     }
     files = []
@@ -443,6 +488,7 @@ def page(found: Report) -> str:
         wide_table(changes[columns].rename(columns=names)),
         f"<p>{legend}</p>",
         *_of_systems(found.systems),
+        *_of_leads(found),
         "<h2>Queries that lose most</h2>",
         wide_table(losers, "texts"),
         *_distances(found.distances),
@@ -458,6 +504,20 @@ def _of_systems(systems: pd.DataFrame) -> list[str]:
     title = "Before and after fine-tuning" if has_given else "All systems"
     table = systems.rename(columns={"n_queries": "test queries"})
     return [f"<h2>{title}</h2>", wide_table(table)]
+
+
+def lead_title(found: Report) -> str:
+    """Return what the table of leads shows."""
+    baseline = found.about.get("baseline", BM25)
+    return f"Lead over the baseline ({baseline}) on the same test queries, each query with itself:"
+
+
+def _of_leads(found: Report) -> list[str]:
+    """Return the leads over the baseline in both regimes."""
+    columns = {"n_queries": "test queries"}
+    table = with_interval(found.leads, "lead", "points").rename(columns=columns)
+    title = html.escape(lead_title(found))
+    return ["<h2>Lead over the baseline</h2>", f"<p>{title}</p>", wide_table(table)]
 
 
 def _distances(distances: pd.DataFrame) -> list[str]:

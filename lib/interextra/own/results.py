@@ -299,10 +299,12 @@ class RegimesResult(Result, Report):
         return _forest(self.changes, "queries", "change", label, panel="measure", percent=True)
 
     def lines(self) -> list[str]:
-        """Return the sentences, the changes, and the means of all systems."""
-        changes = self.changes[CHANGES].to_string(index=False, float_format="%.3f")
-        systems = self.systems.to_string(index=False, float_format="%.3f")
-        return [*self.sentences, "", changes, "", systems]
+        """Return the sentences, the changes, the means of all systems, and the leads."""
+        tables = (self.changes[CHANGES], self.systems, self.leads)
+        texts = [table.to_string(index=False, float_format="%.3f") for table in tables]
+        changes, systems, leads = texts
+        title = reporting.lead_title(self)
+        return [*self.sentences, "", changes, reporting.HALVES, "", systems, "", title, leads]
 
     def _repr_html_(self) -> str:
         """Return the sentences and the table for a notebook."""

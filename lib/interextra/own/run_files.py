@@ -2,11 +2,12 @@
 
 import io
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from interextra.data.runs import COLUMNS, MARKS, NEEDED, RunFile, open_parquet
@@ -48,6 +49,25 @@ def read_run(path: Path, query_ids: Collection[str] = ()) -> RunFile:
     if suffix == ".parquet":
         return _read_parquet(path)
     return RunFile.read(path)
+
+
+def without_hits(run: RunFile, query_ids: Iterable[str]) -> list[str]:
+    """Return the queries that a run has no hit for, sorted; they count as empty rankings."""
+    n_hits = np.diff(run.offsets)
+    with_hits = pd.Index(run.query_ids)[n_hits > 0]
+    return sorted(set(query_ids).difference(with_hits))
+
+
+def counted_as_empty(source: str, missing: Sequence[str], n_judged: int) -> str:
+    """Say that queries without a hit count, how many they are, and which are the first.
+
+    Examples
+    --------
+    >>> counted_as_empty("a.run", ["q3", "q7"], 40)[:57]
+    "a.run: 2 of 40 test queries without a hit ('q3', 'q7'): c"
+    """
+    counted = f"{len(missing)} of {n_judged} test queries without a hit"
+    return f"{source}: {counted} ({offenders(missing)}): counted as rankings without a passage"
 
 
 def format_suffix(path: Path) -> str:

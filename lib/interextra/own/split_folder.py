@@ -8,6 +8,8 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv
+from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.models.model import LOG
 from interextra.models.planning import model_of
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.search.run import Run
@@ -24,6 +26,7 @@ from interextra.own.splitting import (
 )
 from interextra.splits.split import Split
 from interextra.store import InputError, Store, offenders, sha256
+from interextra.store.files import read_json
 
 DEPTH = 1000  # passages of BM25 for a query
 
@@ -113,8 +116,18 @@ class SplitFolder(NamedTuple):
 
     @property
     def bm25(self) -> Run:
-        """BM25 with its defaults on the queries to search, and on a sample of training queries."""
+        """BM25, tuned on training queries, on the queries to search and on a training sample."""
         return run_before_training(load_recipe("bm25"), self.split, self.gate)
+
+    def bm25_in_words(self, store: Store) -> str:
+        """Return BM25 with its parameters in words, if its model is still in the store."""
+        if not store.valid(self.bm25.model):
+            return BM25
+        log = read_json(store[self.bm25.model] / LOG)
+        return (
+            f"{BM25} with k1 = {log['k1']:g} and b = {log['b']:g}, the best of its grid on "
+            f"{log['tuning_queries']:,} training queries"
+        )
 
     def with_training_sample(self) -> "SplitFolder":
         """Return the folder with a sample of training queries among those to search."""

@@ -216,8 +216,9 @@ def prepared(
         Computes a cell in the store; default: `store.build`.
     """
     compute = compute or store.build
-    if isinstance(split, OfVectors):
-        _report_seconds(split, store)
+    texts = texts_to_encode(split, store)
+    if texts:
+        report_seconds(split.vectors.encoder, texts)
     if options["unequal"] or options["size"] or isinstance(split, ReSTrain):
         return split
     compute(split)
@@ -229,14 +230,19 @@ def prepared(
     return split.model_copy(update={size_field: min(sizes)})
 
 
-def _report_seconds(split: OfVectors, store: Store) -> None:
-    """Say how long it takes to encode the queries of a split, if that is to be done."""
+def texts_to_encode(split: Split, store: Store) -> list[str]:
+    """Return the queries that an encoder reads to divide them; none where that is done or is not.
+
+    A shift needs no vectors, and those of the user's files are there.
+    """
+    texts: list[str] = []
+    if not isinstance(split, OfVectors) or not isinstance(split.vectors, Vectors):
+        return texts
     vectors = split.vectors
-    if isinstance(vectors, Vectors) and store.missing([vectors]):
-        texts: list[str] = []
+    if store.missing([vectors]):
         for queries in (vectors.train, *vectors.test):
             texts += queries.frame()["text"].tolist()
-        report_seconds(vectors.encoder, texts)
+    return texts
 
 
 def gate_of(options: Options, source: Source) -> str:

@@ -15,7 +15,14 @@ from interextra.data.runs import COLUMNS, RunFile, strings
 from interextra.data.trec import refuse_repeated
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.own.run_files import format_suffix, read_csv, read_run, run_of_hits
+from interextra.own.run_files import (
+    counted_as_empty,
+    format_suffix,
+    read_csv,
+    read_run,
+    run_of_hits,
+    without_hits,
+)
 from interextra.own.split_folder import SplitFolder
 from interextra.own.steps import counted
 from interextra.splits.resttest import in_regimes
@@ -281,7 +288,8 @@ def values_of_run(
     Returns
     -------
     DataFrame
-        query_id, measure, value.
+        query_id, measure, value, is_empty (whether the run has no hit for the query; of values
+        that somebody has computed it is not known: False).
 
     Raises
     ------
@@ -363,7 +371,7 @@ def _written_values(
     values = _of_measures(table, measures, source)
     ids_of_measures = values.groupby("measure")["query_id"].agg(set)
     _refuse_other_queries(set.intersection(*ids_of_measures), folder, source)
-    return values
+    return values.assign(is_empty=False)
 
 
 def _of_measures(table: pd.DataFrame, measures: Sequence[str], source: str) -> pd.DataFrame:
@@ -410,10 +418,12 @@ def _evaluate(
     query_ids = set(run.query_ids)
     if skip_own:
         run = RunFile.from_frame(run.frame().query("query_id != doc_id"))
-    query_ids |= _without_hits(run, folder, source)
+    missing = _without_hits(run, folder, source)
+    query_ids |= missing
     values = per_query(run, folder.qrels, measures).reset_index()
     _refuse_other_queries(query_ids, folder, source)
-    return values.melt("query_id", var_name="measure")
+    tidy = values.melt("query_id", var_name="measure")
+    return tidy.assign(is_empty=tidy["query_id"].isin(missing))
 
 
 def _refuse_other_queries(query_ids: set[str], folder: SplitFolder, source: str) -> None:
@@ -438,19 +448,12 @@ def _without_hits(run: RunFile, folder: SplitFolder, source: str) -> set[str]:
     A run that finds nothing for any of them is refused, unless it is BM25.
     """
     judged = set(folder.qrels["query_id"])
-    n_hits = np.diff(run.offsets)
-    with_hits = set(pd.Index(run.query_ids)[n_hits > 0])
-    missing = sorted(judged - with_hits)
-    if not judged & with_hits and source != BM25:
+    missing = without_hits(run, judged)
+    if len(missing) == len(judged) and source != BM25:
         raise InputError(
             f"{source}: a hit for none of {len(judged)} test queries ({offenders(missing)}); "
             "search them"
         )
     if missing:
-        counted = f"{len(missing)} of {len(judged)} test queries"
-        print(
-            f"{source}: {counted} without a hit ({offenders(missing)}): "
-            "counted as rankings without a passage",
-            file=sys.stderr,
-        )
+        print(counted_as_empty(source, missing, len(judged)), file=sys.stderr)
     return set(missing)
