@@ -13,7 +13,7 @@ import yaml
 from interextra.site.repository import notebooks
 from interextra.store.errors import InputError
 from tools.exercises import read_entries
-from tools.teaching import FORMATS, STUB, STUB_IN_WORDS, write
+from tools.teaching import FORMATS, LOOKS, STUB, STUB_IN_WORDS, are_results_below, write
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 EXERCISES = """## Exercises
@@ -193,7 +193,10 @@ def test_slides_begin_with_a_text_and_keep_the_outputs(one):
         "-",
         "subslide",
     ]
-    assert found[0].source == "# Is it even?" and found[1]["outputs"][0]["text"] == "1"
+    assert found[0].source == f"# Is it even?\n\n{LOOKS}"
+    assert found[1]["outputs"][0]["text"] == "1"
+    assert are_results_below("## In short\n\nIt is.")
+    assert not are_results_below("## Data")
 
 
 def test_version_from_the_reference_says_so_after_its_title(one):
