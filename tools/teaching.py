@@ -277,7 +277,7 @@ def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:
 def _asked_in_words(exercise: Exercise, entry: Entry, form: str) -> Cells:
     """Return an exercise that is answered in a text: otter wants the question in a cell before."""
     _, answer_mark, _ = FORMATS[form]
-    question = f"**Exercise {exercise.number}.** {exercise.text}"
+    question = f"**Exercise {exercise.number} ({_points(exercise, form)}).** {exercise.text}"
     answer = answer_mark.format(entry.expected.strip())
     if form == "otter":
         return [
@@ -291,7 +291,7 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
     """Return an exercise that is answered in code, and its check if the form takes one."""
     answer_mark, _, check_mark = FORMATS[form]
     text = exercise.text.replace("*", "")
-    task = f"Exercise {exercise.number}. {text}"
+    task = f"Exercise {exercise.number} ({_points(exercise, form)}). {text}"
     comment = textwrap.fill(task, 100, initial_indent="# ", subsequent_indent="# ")
     answer = answer_mark.format(exercise.answer)
     cells = [_code(exercise.cell_id, f"{comment}\n{answer}")]
@@ -299,6 +299,13 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
         check = check_mark.format(exercise.check)
         cells.append(_code(f"{exercise.cell_id}-check", check))
     return cells
+
+
+def _points(exercise: Exercise, form: str) -> str:
+    """Return what an exercise is worth, in words; nbgrader gives half of it by the check."""
+    if exercise.check and form == "nbgrader":
+        return f"{POINTS} points, {POINTS // 2} of them by a check"
+    return f"{POINTS} points"
 
 
 def _grade(cells: Cells, number: int) -> None:
