@@ -14,11 +14,12 @@ import pandas as pd
 from committed import as_html
 from docutils import nodes
 from docutils.parsers.rst.directives import positive_int
-from pages import PREDICTION
 from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.first_page import title
 from interextra.site.repository import notebooks, repository_root
+from tools.structure import source_of
+from tools.teaching import are_results_below
 
 
 def setup(app):
@@ -47,7 +48,7 @@ class Slides(SphinxDirective):
         below = table["below them"].sum()
         text = (
             f"{total} slides in {minutes} minutes, {each:.1f} minutes each. {below} more stand "
-            "below them: results behind a prediction, and answers to questions."
+            "below them: results behind a prediction, and the estimates of the answer."
         )
         table["minutes"] = (each * table["slides"]).map("{:.0f}".format)
         return [nodes.paragraph("", text), as_html(table)]
@@ -57,7 +58,7 @@ def counted(path):
     """Return the slides of a notebook, and those below them.
 
     A text begins a slide, the first code after it stays on it, unless the text asks for a
-    prediction; further code goes below it.
+    prediction or concludes; further code goes below it.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     n_slides = n_below = 0
@@ -67,7 +68,7 @@ def counted(path):
             continue
         if cell["cell_type"] == "markdown":
             n_slides += 1
-            goes_below = PREDICTION in "".join(cell["source"])
+            goes_below = are_results_below(source_of(cell))
         else:
             n_below += goes_below
             goes_below = True

@@ -40,6 +40,9 @@ from interextra.site.repository import house
 
 os.environ["INTEREXTRA_REFERENCE"] = str(house() / "{}")  # no training"""
 PREDICTION = "**Predict before you run:**"  # in the text before a result
+CONCLUSION = "## In short"  # begins the text before the answer
+# Tables and lists of estimates fit on a slide
+LOOKS = "<style>.reveal :is(table, li) { font-size: 80% !important }</style>"
 YOUR_PREDICTION = "*Your prediction, with a reason:*"
 LINK = re.compile(r"\[([^\]]*)\]\((?:notes_\d\d\.md|\d\d_\w+\.ipynb)\)")
 # after a notebook went to the repository's root
@@ -206,7 +209,7 @@ def _slides(cells: Cells, name: str) -> Cells:
     """Return the slides of a notebook.
 
     A text begins a slide; the first code after it stays on it, further code goes below it, and so
-    does all code after a text that asks for a prediction.
+    does all code after a text that asks for a prediction or concludes.
     """
     shown = [cell for cell in cells if "slide" in tags_of(cell)]
     if not shown:
@@ -215,14 +218,19 @@ def _slides(cells: Cells, name: str) -> Cells:
     for cell in shown:
         if cell["cell_type"] == "markdown":
             slide_type = "slide"
-            goes_below = PREDICTION in source_of(cell)
+            goes_below = are_results_below(source_of(cell))
         else:
             slide_type = "subslide" if goes_below else "-"
             goes_below = True
         cell["metadata"]["slideshow"] = {"slide_type": slide_type}
     title, _, _ = source_of(shown[0]).partition("\n")
-    shown[0]["source"] = title
+    shown[0]["source"] = f"{title}\n\n{LOOKS}"
     return shown
+
+
+def are_results_below(text: str) -> bool:
+    """Return whether results stand below the slide of a text: behind a prediction, or many."""
+    return PREDICTION in text or text.startswith(CONCLUSION)
 
 
 def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
@@ -269,7 +277,7 @@ def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:
 def _asked_in_words(exercise: Exercise, entry: Entry, form: str) -> Cells:
     """Return an exercise that is answered in a text: otter wants the question in a cell before."""
     _, answer_mark, _ = FORMATS[form]
-    question = f"**Exercise {exercise.number}.** {exercise.text}"
+    question = f"**Exercise {exercise.number} ({_points(exercise, form)}).** {exercise.text}"
     answer = answer_mark.format(entry.expected.strip())
     if form == "otter":
         return [
@@ -283,7 +291,7 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
     """Return an exercise that is answered in code, and its check if the form takes one."""
     answer_mark, _, check_mark = FORMATS[form]
     text = exercise.text.replace("*", "")
-    task = f"Exercise {exercise.number}. {text}"
+    task = f"Exercise {exercise.number} ({_points(exercise, form)}). {text}"
     comment = textwrap.fill(task, 100, initial_indent="# ", subsequent_indent="# ")
     answer = answer_mark.format(exercise.answer)
     cells = [_code(exercise.cell_id, f"{comment}\n{answer}")]
@@ -291,6 +299,13 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
         check = check_mark.format(exercise.check)
         cells.append(_code(f"{exercise.cell_id}-check", check))
     return cells
+
+
+def _points(exercise: Exercise, form: str) -> str:
+    """Return what an exercise is worth, in words; nbgrader gives half of it by the check."""
+    if exercise.check and form == "nbgrader":
+        return f"{POINTS} points, {POINTS // 2} of them by a check"
+    return f"{POINTS} points"
 
 
 def _grade(cells: Cells, number: int) -> None:

@@ -9,6 +9,7 @@ import nbformat
 import pandas as pd
 import pytest
 from PIL import Image as Picture
+from PIL.PngImagePlugin import PngInfo
 
 from interextra.site import answers
 
@@ -67,18 +68,22 @@ def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
     )
 
 
-def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):
-    finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["It loses 9 %."]})
+def test_box_holds_the_answer_of_small_and_names_the_place_of_that_of_this_run(executed, tmp_path):
+    sentences = ["It loses 9 %.", "Here, too: it does (RR@10: MedQuAD -9 %).", "It gains nothing."]
+    finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": sentences})
+    ours = ["It loses 3 %.", "Here, too: it does (RR@10: MedQuAD -9 %; this run -3 %)."]
+    metrics = {"answer": NOTED | {"sentences": ours}}
+    executed.with_name("metrics.json").write_text(json.dumps(metrics))
     answers.put(executed, tmp_path / "reference", "mini")
     outputs = box(executed).outputs
     texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
     first, not_shown, folded = texts
-    assert (first, not_shown) == ("**It loses 9 %.**", "*Figure:* MedQuAD. *Not shown:* why")
+    assert first == "**It loses 9 %.**"
+    assert not_shown == f"*Figure:* MedQuAD. *Not shown:* why {answers.IN_SHORT}"
+    # what stands in the box, or under "In short" with other estimates, is not told again
     assert [line for line in folded.splitlines() if line.startswith(("**", "- "))] == [
         "**On real data (profile small)**",
-        "- It loses 9 %.",
-        "**In this run (profile mini)**",
-        "- It loses 3 %.",
+        "- It gains nothing.",
     ]
     assert folded.startswith("<details>") and folded.endswith("</details>")
     assert "old answer" not in executed.read_text()
@@ -93,7 +98,7 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
 def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["an older one"]})
     answers.put(executed, tmp_path / "reference", "small")
-    assert len(box(executed).outputs) == 4 and "an older one" not in executed.read_text()
+    assert len(box(executed).outputs) == 3 and "an older one" not in executed.read_text()
 
 
 def test_an_answer_that_is_older_than_the_claims_is_not_shown_as_the_answer(tmp_path):
@@ -112,7 +117,21 @@ def test_an_answer_that_is_older_than_the_claims_is_not_shown_as_the_answer(tmp_
 def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", None)
     answers.put(executed, tmp_path / "reference", "mini")
-    assert len(box(executed).outputs) == 4
+    assert len(box(executed).outputs) == 3
+
+
+def test_a_card_has_a_figure_that_reads_at_its_size(tmp_path):
+    name = "07_indicators"
+    folder = finished(tmp_path / "small" / name, NOTED)
+    (folder / "tables").mkdir()
+    (folder / "tables" / "claims.csv").write_text("claim\n")
+    here = tmp_path / "mini" / name
+    assert answers.picture_on_card(name, "mini", here, tmp_path).path.name == "loss.png"
+    path = folder / "figures" / f"{answers.ON_CARDS[name]}.png"
+    texts = PngInfo()
+    texts.add_text("Description", "two lines")
+    Picture.new("RGB", (4, 3)).save(path, pnginfo=texts)
+    assert answers.picture_on_card(name, "mini", here, tmp_path) == (path, "two lines", 300)
 
 
 def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path):
@@ -151,4 +170,10 @@ def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch
     finished(tmp_path / "outputs" / "reference" / "mini" / "00_it", NOTED)
     answers.answer("00_it")
     assert shown[0]["text/markdown"] == "**It loses 3 %.**" and "image/png" in shown[1]
+    assert len(shown) == 3  # the only sentence stands in the box
+    noted = NOTED | {"sentences": ["It loses 3 %.", "It gains nothing."]}
+    metrics = tmp_path / "outputs" / "reference" / "mini" / "00_it" / "metrics.json"
+    metrics.write_text(json.dumps({"answer": noted}))
+    answers.answer("00_it")
     assert "In a generated world" in shown[-1]["text/markdown"]
+    assert "- It gains nothing." in shown[-1]["text/markdown"]

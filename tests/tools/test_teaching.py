@@ -13,7 +13,7 @@ import yaml
 from interextra.site.repository import notebooks
 from interextra.store.errors import InputError
 from tools.exercises import read_entries
-from tools.teaching import FORMATS, STUB, STUB_IN_WORDS, write
+from tools.teaching import FORMATS, LOOKS, STUB, STUB_IN_WORDS, are_results_below, write
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 EXERCISES = """## Exercises
@@ -104,9 +104,9 @@ def made(root, form, place, **options):
 def test_student_version_asks_and_holds_no_solution(one):
     found = made(one, "plain", "student/02_even.ipynb")
     assert [cell.source for cell in found[4:7]] == [
-        f"# Exercise 1. Write: twice one, as an int in `two`.\n{STUB}",
-        f"**Exercise 2.** *True or false:* it is odd.\n\n{STUB_IN_WORDS}",
-        f"# Exercise 3. Look: at half of it.\n{STUB}",
+        f"# Exercise 1 (2 points). Write: twice one, as an int in `two`.\n{STUB}",
+        f"**Exercise 2 (2 points).** *True or false:* it is odd.\n\n{STUB_IN_WORDS}",
+        f"# Exercise 3 (2 points). Look: at half of it.\n{STUB}",
     ]
     assert [cell.cell_type for cell in found[4:7]] == ["code", "markdown", "code"]
     assert [cell.source for cell in found[:4] + found[7:]] == [
@@ -140,7 +140,7 @@ def test_outputs_of_another_version_of_a_notebook_are_refused(one):
 def test_source_for_nbgrader_marks_solutions_and_checks_what_they_name(one):
     found = made(one, "nbgrader", "source/02_even/02_even.ipynb")[4:8]
     assert found[0].source == (
-        "# Exercise 1. Write: twice one, as an int in `two`.\n"
+        "# Exercise 1 (2 points, 1 of them by a check). Write: twice one, as an int in `two`.\n"
         "### BEGIN SOLUTION\ntwo = 1 + 1\nprint([x for x in (two,)])\n\n"
         "assert [1 for x in (1,)] and (four := 2 * two) == 4\n### END SOLUTION"
     )
@@ -149,7 +149,7 @@ def test_source_for_nbgrader_marks_solutions_and_checks_what_they_name(one):
     # an answer in words has no check, and teachers see what is expected
     assert found[2].cell_type == "markdown"
     assert found[2].source == (
-        "**Exercise 2.** *True or false:* it is odd.\n\n"
+        "**Exercise 2 (2 points).** *True or false:* it is odd.\n\n"
         "### BEGIN SOLUTION\nFalse: *two* is even.\n### END SOLUTION"
     )
     marks = [cell.metadata["nbgrader"] for cell in found]
@@ -178,7 +178,10 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
     assert raw[1:6] == [*solution, *tests, ["# END QUESTION"]]
     assert raw[7:10] == [*solution, ["# END QUESTION"]]
     words = [cell.source for cell in found if cell.cell_type == "markdown"]
-    assert words[2:4] == ["**Exercise 2.** *True or false:* it is odd.", "False: *two* is even."]
+    assert words[2:4] == [
+        "**Exercise 2 (2 points).** *True or false:* it is odd.",
+        "False: *two* is even.",
+    ]
     assert [cell.source for cell in found if cell.source.startswith("# HIDDEN\nassert two == 2, ")]
     assert (
         "os.chdir(_dh[0])" in found[2].source
@@ -193,7 +196,10 @@ def test_slides_begin_with_a_text_and_keep_the_outputs(one):
         "-",
         "subslide",
     ]
-    assert found[0].source == "# Is it even?" and found[1]["outputs"][0]["text"] == "1"
+    assert found[0].source == f"# Is it even?\n\n{LOOKS}"
+    assert found[1]["outputs"][0]["text"] == "1"
+    assert are_results_below("## In short\n\nIt is.")
+    assert not are_results_below("## Data")
 
 
 def test_version_from_the_reference_says_so_after_its_title(one):

@@ -24,6 +24,12 @@ from interextra.stats.formatting import spelled, with_unit
 MEAN = "mean"  # the row of what the deciding collections say together
 WORLDS = "worlds"  # a column, and a row: what generated worlds say
 NONE = "–"
+# What stands above the figure of a notebook's claims on real collections
+ABOUT = (
+    "The claims of the profile `real` were written before anything was "
+    "trained on its collections (RESULTS.md has their rule). Each collection has its own interval; "
+    "the mean is of the four that decide. Hollow: not shown to beat BM25 in domain."
+)
 WITHOUT_MEAN = (INCOMPLETE, DESCRIBED)
 # columns of `page` → their names on cards
 HEADINGS = {
@@ -283,10 +289,10 @@ def forest_rows(
 
     Returns
     -------
-    DataFrame[claim, collection, of, estimate, low, high, published, excluded]
-        claim: as a heading. of: whether it is one collection or a mean. published: beside the mean,
-        where the paper has this measure. excluded: a system that the claim names is not shown to
-        beat BM25 in domain.
+    DataFrame[claim, collection, estimate_of, estimate, low, high, published, excluded]
+        claim: as a heading. estimate_of: one collection, or whose mean. published: beside the mean
+        of collections, where the paper has this measure. excluded: a system that the claim names is
+        not shown to beat BM25 in domain.
     """
     of_each = each[each["claim"].isin(table["claim"])].copy()
     gated = [name for name, claim in every_claim().items() if claim.is_gated]
@@ -300,15 +306,20 @@ def forest_rows(
     worlds = []
     for name, row in in_worlds(table["claim"], of_worlds).items():
         worlds.append(row | {"claim": name, "collection": WORLDS})
-    parts = {"a collection": of_each, "a mean": pd.concat([means, pd.DataFrame(worlds)])}
-    rows = pd.concat(parts, names=["of"]).reset_index("of")
+    parts = {
+        "a single collection": of_each,
+        "the mean of those that decide": means,
+        "the mean of the worlds": pd.DataFrame(worlds),
+    }
+    rows = pd.concat(parts, names=["estimate_of"]).reset_index("estimate_of")
     rows["excluded"] = rows["excluded"].eq(True)
     likes = rows["claim"].map(lambda name: _like(every_claim()[name]))
     published = [like.published if like else np.nan for like in likes]
     rows["published"] = np.where(rows["collection"] == MEAN, published, np.nan)
     rows["claim"] = rows["claim"].map(_heading)
-    columns = ["claim", "collection", "of", "estimate", "low", "high", "published", "excluded"]
-    return rows[columns].reset_index(drop=True)
+    labels = ["claim", "collection", "estimate_of"]
+    drawn = ["estimate", "low", "high", "published", "excluded"]
+    return rows[[*labels, *drawn]].reset_index(drop=True)
 
 
 def _heading(name: str) -> str:

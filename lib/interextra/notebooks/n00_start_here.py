@@ -57,10 +57,15 @@ def design_page(design: pd.DataFrame) -> pd.DataFrame:
     for row in design.itertuples():
         queries = " and ".join(part.split for part in row.run.queries)
         model = row.run.model
-        n_train = model.train.size()
-        rows.append((row.model, n_train, model.seed, queries, row.run.depth))
-    columns = ["system", "n_train", "seed", "test queries", "passages per query"]
-    return pd.DataFrame(rows, columns=columns)
+        system = {
+            "system": row.model,
+            "n_train": model.train.size(),
+            "seed": model.seed,
+            "test queries": queries,
+            "passages per query": row.run.depth,
+        }
+        rows.append(system)
+    return pd.DataFrame(rows)
 
 
 def counts(data: Any) -> pd.DataFrame:
@@ -70,13 +75,15 @@ def counts(data: Any) -> pd.DataFrame:
     -------
     split, queries, judgements, relevant_per_query
     """
-    parts = [data.qrels(split).assign(split=split) for split in data.splits]
-    judged = pd.concat(parts)
+    qrels_of_split = {split: data.qrels(split) for split in data.splits}
+    judged = pd.concat(qrels_of_split, names=["split"]).reset_index("split")
     of_split = judged.groupby("split", sort=False)
-    table = of_split.agg(queries=("query_id", "nunique"), judgements=("doc_id", "size"))
+    n_queries = of_split["query_id"].nunique()
+    table = pd.DataFrame({"queries": n_queries, "judgements": of_split.size()})
     is_relevant = judged["relevance"] > 0
-    relevant = judged[is_relevant].groupby("split").size()
-    return table.assign(relevant_per_query=relevant / table["queries"]).reset_index()
+    n_relevant = judged[is_relevant].groupby("split").size()
+    table["relevant_per_query"] = n_relevant / n_queries
+    return table.reset_index()
 
 
 def texts_of(data: Any, doc_ids: pd.Series) -> list[str]:
@@ -93,11 +100,13 @@ def a_passage_of_each_grade(data: Any, split: str) -> tuple[str, pd.DataFrame]:
     Its text; grade, passage, from the highest grade down
     """
     qrels = data.qrels(split)
-    is_first = qrels["query_id"] == qrels["query_id"].iloc[0]
+    first_query_id = qrels["query_id"].iloc[0]
+    is_first = qrels["query_id"] == first_query_id
     one_each = qrels[is_first].drop_duplicates("relevance")
     one_each = one_each.sort_values("relevance", ascending=False)
     passages = texts_of(data, one_each["doc_id"])
-    page = pd.DataFrame({"grade": one_each["relevance"].to_numpy(), "passage": passages})
+    grades = one_each["relevance"].to_numpy()
+    page = pd.DataFrame({"grade": grades, "passage": passages})
     return data.queries(split)["text"].iloc[0], page
 
 
@@ -115,8 +124,10 @@ def answers(data: Any, split: str) -> pd.Series:
 def sampled(data: Any, split: str, number: int, seed: int) -> str:
     """Return some queries of a split as text, each with the beginning of an answer."""
     answer = answers(data, split)
-    queries = data.queries(split).set_index("query_id").loc[answer.index]
-    sample = queries.sample(min(number, len(queries)), random_state=seed)
+    queries = data.queries(split).set_index("query_id")
+    with_answer = queries.loc[answer.index]
+    n_sampled = min(number, len(with_answer))
+    sample = with_answer.sample(n_sampled, random_state=seed)
     passages = texts_of(data, answer[sample.index])
     parts = []
     for text, passage in zip(sample["text"], passages, strict=True):
@@ -145,12 +156,14 @@ def write_collection(
     """
     (folder / "qrels").mkdir(parents=True)
     for name, content in (("corpus", passages), ("queries", queries)):
-        lines = pd.DataFrame({"_id": content.keys(), "text": content.values()})
-        lines.to_json(folder / f"{name}.jsonl", orient="records", lines=True)
+        path = folder / f"{name}.jsonl"
+        lines = pd.DataFrame(content.items(), columns=["_id", "text"])
+        lines.to_json(path, orient="records", lines=True)
     for split, answer in answer_of.items():
-        columns = {"query-id": answer.keys(), "corpus-id": answer.values(), "score": 1}
         path = folder / "qrels" / f"{split}.tsv"
-        pd.DataFrame(columns).to_csv(path, sep="\t", index=False)
+        judged = pd.DataFrame(answer.items(), columns=["query-id", "corpus-id"])
+        judged["score"] = 1
+        judged.to_csv(path, sep="\t", index=False)
 
 
 def rankings(plan: Plan, store: Store, split: str) -> pd.DataFrame:
@@ -181,8 +194,10 @@ def first_passages(
     top = ranked[is_query & (ranked["rank"] <= number)]
     texts = texts_of(data, top["doc_id"])
     begins = [f"{text[:70]}…" for text in texts]
-    page = top.assign(passage=begins, grade=top["relevance"].astype("Int64"))
-    return query["text"], page[["model", "rank", "grade", "passage"]]
+    page = top[["model", "rank"]].copy()
+    page["grade"] = top["relevance"].astype("Int64")
+    page["passage"] = begins
+    return query["text"], page
 
 
 def random_baseline(collection: str, splits: list[str]) -> pd.DataFrame:
@@ -194,7 +209,8 @@ def random_baseline(collection: str, splits: list[str]) -> pd.DataFrame:
     """
     if not collection.startswith("mini"):
         return pd.DataFrame()
-    floor = [world.floor(open_world(collection), split) for split in splits]
+    opened = open_world(collection)
+    floor = [world.floor(opened, split) for split in splits]
     columns = {"test_set": splits, "model": FLOOR, "measure": FIRST, "mean": floor}
     return pd.DataFrame(columns)
 
@@ -238,24 +254,31 @@ def answer_sentences(
     size
         Of the collection, in words.
     """
-    of_first = tested[tested["measure"] == FIRST].set_index("test_set")
+    of_first = tested[tested["measure"] == FIRST]
+    of_set = of_first.set_index("test_set")
     set_of = {}
-    for name, n_queries in of_first["n_queries"].items():
+    for name, n_queries in of_set["n_queries"].items():
         set_of[name] = f"{n_queries:,} {name} queries"
     gaps = difference[difference["measure"] == FIRST]
-    dense, lexical = gaps[["first", "second"]].iloc[0]
+    first_gap = gaps.iloc[0]
+    dense, lexical = first_gap["first"], first_gap["second"]
     directions = _directions(gaps, set_of, lexical)
-    margins = ", ".join(_margin(gap, set_of) for gap in gaps.itertuples())
-    counts_of = of_first.loc[split]
-    wins, losses = counts_of["better"], counts_of["worse"]
-    ties = counts_of["n_queries"] - wins - losses
+    margins = [_margin(gap, set_of) for gap in gaps.itertuples()]
+    listed = ", ".join(margins)
+    levels = _levels(means)
+    intervals = "paired percentile bootstrap, 95 % confidence intervals"
     return [
-        f"{dense} {directions}. "
-        f"{dense} minus {lexical} in {FIRST}: {margins} "
-        "(paired percentile bootstrap, 95 % confidence intervals).",
-        f"Mean {FIRST} on the {set_of[split]}: {_levels(means)}; {size}.",
-        f"{dense} wins {wins} of these queries, loses {losses} and ties {ties}.",
+        f"{dense} {directions}. {dense} minus {lexical} in {FIRST}: {listed} ({intervals}).",
+        f"Mean {FIRST} on the {set_of[split]}: {levels}; {size}.",
+        f"{dense} {_wins(of_set.loc[split])}.",
     ]
+
+
+def _wins(tested: pd.Series) -> str:
+    """Return how many queries a system wins, loses and ties, in words."""
+    wins, losses = tested["better"], tested["worse"]
+    ties = tested["n_queries"] - wins - losses
+    return f"wins {wins} of these queries, loses {losses} and ties {ties}"
 
 
 def _directions(gaps: pd.DataFrame, set_of: Mapping[str, str], lexical: str) -> str:

@@ -5,7 +5,7 @@ CIKM 2022, section 3. And do published runs gain more on queries that overlap wi
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -166,10 +166,8 @@ def _published_runs(p: Parameters) -> pd.DataFrame:
     splits_of_bm25 = runs.loc[runs["system"] == BM25, "split"]
     without_bm25 = set(runs["split"]).difference(splits_of_bm25)
     if without_bm25:
-        raise InputError(
-            f"parameter 'runs': no run of {BM25} on {offenders(sorted(without_bm25))}, over which "
-            "others gain"
-        )
+        named = offenders(sorted(without_bm25))
+        raise InputError(f"parameter 'runs': no run of {BM25} on {named}, over which others gain")
     return runs
 
 
@@ -200,7 +198,10 @@ def read_queries(
         Whether both have entities and intents.
     """
     train = plan.vectors.train.frame(store)
-    parts = [queries.frame(store).assign(split=queries.name) for queries in plan.vectors.test]
+    parts = []
+    for queries in plan.vectors.test:
+        of_split = queries.frame(store)
+        parts.append(of_split.assign(split=queries.name))
     test = pd.concat(parts, ignore_index=True)
     is_labelled = with_labels
     if with_labels:
@@ -229,8 +230,9 @@ def generated_names(collection: Collection) -> dict[str, str]:
         return {}
     names = {}
     for name in REAL_NAMES:
-        names[name] = f"generated {name}"
-        names[f"{collection.name} {name}"] = f"generated {name}"
+        generated = f"generated {name}"
+        names[name] = generated
+        names[f"{collection.name} {name}"] = generated
     return names
 
 
@@ -299,12 +301,15 @@ def figure_of_labels(table: pd.DataFrame, column: str, generated: Mapping[str, s
     """
     is_published = table["source"] == "published"
     ours = table.loc[~is_published, "test_set"].unique()
-    bars = table[table["test_set"].isin(ours)].sort_values("test_set", kind="stable")
+    is_ours = table["test_set"].isin(ours)
+    bars = table[is_ours].sort_values("test_set", kind="stable")
     real_names = bars["test_set"].replace(REAL_NAMES)
     our_names = bars["test_set"].replace(generated)
-    bars["test_set"] = real_names.where(bars["source"] == "published", our_names)
+    has_real_name = bars["source"] == "published"
+    bars["test_set"] = real_names.where(has_real_name, our_names)
     legend = f"{column} overlap with the training queries"
-    bars = bars.replace({"source": SOURCES}).rename(columns={"label": legend})
+    bars = bars.replace({"source": SOURCES})
+    bars = bars.rename(columns={"label": legend})
     rows = ["test_set", "source"]
     return figures.bars(bars, rows, "percent", legend, "% of the test queries")
 
@@ -326,11 +331,15 @@ def bias_sentence(table: pd.DataFrame, column: str) -> str:
     'Test queries with overlap in intent: candidates 50 %.'
     """
     ours = table[table["source"] != "published"]
+    none = LABELS[column][-1]
+    overlapping = ours[ours["label"] != none]
     n_queries = ours.groupby("source", sort=False)["n"].sum()
-    overlaps = ours["label"] != LABELS[column][-1]
-    n_overlapping = ours[overlaps].groupby("source", sort=False)["n"].sum()
+    n_overlapping = overlapping.groupby("source", sort=False)["n"].sum()
     shares = 100 * n_overlapping / n_queries
-    parts = [f"{SOURCES[source]} {share:.0f} %" for source, share in shares.items()]
+    parts = []
+    for source, share in shares.items():
+        name = SOURCES[source]
+        parts.append(f"{name} {share:.0f} %")
     return f"Test queries with overlap in {column}: {', '.join(parts)}."
 
 
@@ -344,9 +353,12 @@ def shares_with_overlap(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[st
     """
     shares = {}
     for column, table in tables.items():
+        none = LABELS[column][-1]
         first_source = table["source"].iloc[0]
-        none = table[(table["source"] == first_source) & (table["label"] == LABELS[column][-1])]
-        shares[column] = (100 - none.set_index("test_set")["percent"]).to_dict()
+        of_source = table[table["source"] == first_source]
+        without_overlap = of_source[of_source["label"] == none]
+        percent = without_overlap.set_index("test_set")["percent"]
+        shares[column] = (100 - percent).to_dict()
     return shares
 
 
@@ -366,7 +378,10 @@ def shares_sentence(shares: Mapping[str, Mapping[str, float]], names: Mapping[st
     kinds = {"entity": "An entity is", "intent": "The same or a similar intent is"}
     sentences = []
     for column, of_set in shares.items():
-        parts = [f"{share:.0f} % ({names.get(name, name)})" for name, share in of_set.items()]
+        parts = []
+        for name, share in of_set.items():
+            test_set = names.get(name, name)
+            parts.append(f"{share:.0f} % ({test_set})")
         by = ", ".join(parts)
         sentences.append(
             f"{kinds[column]} shared with a training query by {by} of the test queries."
@@ -475,11 +490,13 @@ def readings_page(overlaps: pd.DataFrame, generated: Mapping[str, str]) -> pd.Da
     if overlaps.empty:
         return overlaps
     rows = overlaps.replace({"test_set": {**generated, **REAL_NAMES}})
-    rows["shared"] = "at least " + rows["min_shared"].astype(str) + ", %"
+    min_shared = rows["min_shared"].astype(str)
+    rows["shared"] = "at least " + min_shared + ", %"
     rows["percent"] = rows["percent"].round()
     labels = ["test_set", "relevance_threshold", "n_queries", "published_percent"]
     wide = rows.pivot(index=labels, columns="shared", values="percent")
-    page = wide.rename_axis(columns=None).reset_index().dropna(axis="columns", how="all")
+    page = wide.rename_axis(columns=None).reset_index()
+    page = page.dropna(axis="columns", how="all")
     numbers = dict.fromkeys(page.columns[1:], "Int64")
     names = {"relevance_threshold": "relevant from grade", "published_percent": "published, %"}
     return page.astype(numbers).rename(columns=names)
@@ -509,7 +526,8 @@ def nearer_to_published(overlaps: pd.DataFrame) -> pd.DataFrame:
     printed = overlaps.dropna(subset="published_percent")
     cell = ["test_set", "relevance_threshold"]
     by_definition = printed.pivot(index=cell, columns="min_shared", values="percent")
-    table = by_definition.rename(columns={1: "one", 2: "two"}).rename_axis(columns=None)
+    table = by_definition.rename(columns={1: "one", 2: "two"})
+    table = table.rename_axis(columns=None)
     table["published"] = printed.groupby(cell)["published_percent"].first()
     distance_of_one = (table["one"] - table["published"]).abs()
     distance_of_two = (table["two"] - table["published"]).abs()
@@ -523,10 +541,11 @@ def nearer_sentence(overlaps: pd.DataFrame) -> str:
         return "No committed run of small is here."
     table = nearer_to_published(overlaps)
     n_above = (table["one"] > table["published"]).sum()
+    n_nearer = table["nearer"].sum()
     n_cells = len(table)
     return (
         f"At least one: above the published share in {n_above} of {n_cells} cells. At least two: "
-        f"nearer to it than at least one in {table['nearer'].sum()} of {n_cells} cells."
+        f"nearer to it than at least one in {n_nearer} of {n_cells} cells."
     )
 
 
@@ -559,7 +578,8 @@ def figure_of_shared(drawn: pd.DataFrame) -> Figure:
         Of `to_draw`.
     """
     shared = "relevant passages shared with training"
-    drawn = drawn.assign(relevance="relevance ≥ " + drawn["relevance_threshold"].astype(str))
+    threshold = drawn["relevance_threshold"].astype(str)
+    drawn = drawn.assign(relevance="relevance ≥ " + threshold)
     drawn[shared] = drawn["min_shared"].map(READINGS)
     label = "test queries that share relevant passages with training queries, %"
     return figures.forest(drawn, "relevance", "percent", label, panel="test_set", hue=shared)
@@ -567,13 +587,11 @@ def figure_of_shared(drawn: pd.DataFrame) -> Figure:
 
 def counted_sentences(drawn: pd.DataFrame) -> list[str]:
     """Return how many test queries share relevant passages, by both definitions, in words."""
+    is_relevant = drawn["relevance_threshold"] == 1
     texts = []
     for min_shared in (1, 2):
-        is_asked = (drawn["min_shared"] == min_shared) & (drawn["relevance_threshold"] == 1)
-        counts = []
-        for row in drawn[is_asked].itertuples():
-            share = f"{row.percent:.0f} % [{row.low:.0f}, {row.high:.0f}]"
-            counts.append(f"{row.n_overlapping} of {row.n_queries} ({share}, {row.test_set})")
+        has_shared = drawn["min_shared"] == min_shared
+        counts = [_counted(row) for row in drawn[is_relevant & has_shared].itertuples()]
         texts.append(" and ".join(counts))
     one, two = texts
     return [
@@ -581,6 +599,13 @@ def counted_sentences(drawn: pd.DataFrame) -> list[str]:
         "paper's definition (95 % Wilson intervals).",
         f"{two} share at least two, as the paper's released script counts.",
     ]
+
+
+def _counted(row: Any) -> str:
+    """Return how many queries of a test set share relevant passages, in words."""
+    interval = f"[{row.low:.0f}, {row.high:.0f}]"
+    share = f"{row.percent:.0f} % {interval}"
+    return f"{row.n_overlapping} of {row.n_queries} ({share}, {row.test_set})"
 
 
 def real_sentence(drawn: pd.DataFrame, overlaps: pd.DataFrame, share_labelled: float) -> str:
@@ -596,7 +621,8 @@ def real_sentence(drawn: pd.DataFrame, overlaps: pd.DataFrame, share_labelled: f
         Of the training queries, those whose labels are available.
     """
     is_asked = (drawn["relevance_threshold"] == 1) & (drawn["min_shared"] == 2)
-    printed = " and ".join(f"{share:.0f} %" for share in drawn.loc[is_asked, "published"])
+    shares = drawn.loc[is_asked, "published"]
+    printed = " and ".join(f"{share:.0f} %" for share in shares)
     nearer = nearer_to_published(overlaps)["nearer"]
     return (
         f"The paper reports {printed}. Over all relevance thresholds the script's count is nearer "
@@ -650,10 +676,12 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
         missing where the pair is no candidate.
     """
     printed = published.load("zhan", 4)
-    printed = printed.assign(column=printed["column"].map(COLUMNS_OF_TABLE_4))
+    names = printed["column"].map(COLUMNS_OF_TABLE_4)
+    printed = printed.assign(column=names)
     duplicates = printed.pivot(index="pair", columns="column", values="text")
     our_texts = _plain(train["text"])
-    duplicates["in_our_training_queries"] = _plain(duplicates["train_query"]).isin(our_texts)
+    their_texts = _plain(duplicates["train_query"])
+    duplicates["in_our_training_queries"] = their_texts.isin(our_texts)
     ranks = pairs[[*TEXTS, "bm25_rank", "embedding_rank"]].copy()
     for name in TEXTS:
         ranks[name] = _plain(ranks[name])
@@ -719,7 +747,8 @@ def simulated_sheets(
     for offset, column in enumerate(LABELS):
         truth = codes(labelled, column)
         given.append(simulate_annotators(truth, error_rate, n, seed + offset))
-    return [with_codes(labelled, *of_annotator) for of_annotator in zip(*given, strict=True)]
+    by_annotator = zip(*given, strict=True)
+    return [with_codes(labelled, *of_annotator) for of_annotator in by_annotator]
 
 
 def accuracy(sheet: pd.DataFrame, labelled: pd.DataFrame) -> pd.Series:
@@ -754,24 +783,28 @@ def agreement(
     for error_rate in error_rates:
         sheets = simulated_sheets(labelled, error_rate, n, seed)
         kappas = kappa(sheets)
-        average = kappas[kappas["annotators"] == "average"].set_index("label")["kappa"]
+        averages = kappas[kappas["annotators"] == "average"]
+        single_accuracies = [accuracy(sheet, labelled) for sheet in sheets]
         row = {
             "error_rate": error_rate,
-            "kappa": average,
-            "single_accuracy": sum(accuracy(sheet, labelled) for sheet in sheets) / n,
+            "kappa": averages.set_index("label")["kappa"],
+            "single_accuracy": sum(single_accuracies) / n,
             "median_accuracy": accuracy(median_labels(sheets), labelled),
             "n_pairs": len(labelled),
         }
-        parts.append(pd.DataFrame(row).rename_axis("task").reset_index())
+        by_task = pd.DataFrame(row).rename_axis("task")
+        parts.append(by_task.reset_index())
     return pd.concat(parts, ignore_index=True)
 
 
 def figure_of_agreement(table: pd.DataFrame) -> Figure:
     """Draw `agreement`; dotted lines are the paper's κ."""
     rows = ["task", "error_rate"]
-    curves = table.melt(rows, list(AGREEMENT), "annotators").replace({"annotators": AGREEMENT})
+    curves = table.melt(rows, list(AGREEMENT), "annotators")
+    curves = curves.replace({"annotators": AGREEMENT})
     is_kappa = curves["annotators"] == AGREEMENT["kappa"]
-    curves["published"] = curves["task"].map(PUBLISHED_KAPPA).where(is_kappa)
+    of_task = curves["task"].map(PUBLISHED_KAPPA)
+    curves["published"] = of_task.where(is_kappa)
     label = "κ or accuracy"
     return figures.curves(curves, "error_rate", "value", "annotators", label, panel="task")
 
@@ -784,14 +817,14 @@ def comparison_sentence(comparison: pd.DataFrame) -> str:
     comparison
         Of `recall_comparison`.
     """
-    parts = [
-        f"{row.label} {spelled(row.difference, row.low, row.high, '')}"
-        for row in comparison.itertuples()
-    ]
+    parts = []
+    for row in comparison.itertuples():
+        difference = spelled(row.difference, row.low, row.high, "")
+        parts.append(f"{row.label} {difference}")
+    n_queries = comparison["n_queries"].iloc[0]
     return (
         "Mean label code (0 to 2) of the embedding's candidates minus that of BM25's: "
-        f"{', '.join(parts)}; 95 % bootstrap intervals over {comparison['n_queries'].iloc[0]:,} "
-        "test queries."
+        f"{', '.join(parts)}; 95 % bootstrap intervals over {n_queries:,} test queries."
     )
 
 
@@ -879,8 +912,8 @@ def relevant_and_shared(
     pandas.DataFrame
         n_relevant, shared; index query_id, of the queries that have a relevant passage.
     """
-    parts = [qrels[qrels["relevance"] >= from_grade] for qrels in judged.values()]
-    relevant = pd.concat(parts)
+    every = pd.concat(judged.values())
+    relevant = every[every["relevance"] >= from_grade]
     counts = relevant.groupby("query_id").size().to_frame("n_relevant")
     counts["shared"] = shared_passages(relevant, training, [from_grade])[from_grade]
     return counts

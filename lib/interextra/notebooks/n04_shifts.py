@@ -127,10 +127,11 @@ def plan(p: Parameters) -> plans.Plan:
         else:
             design += runs
     columns = ["shift", "model", "left_out", "seed", "run"]
+    tested = {name: plans.tested_queries(p, shift) for name, shift in shifts.items()}
     return plans.Plan(
         pool=plans.training_queries(p),
         shifts=shifts,
-        tested={name: plans.tested_queries(p, shift) for name, shift in shifts.items()},
+        tested=tested,
         topics=topics_of(p),
         design=pd.DataFrame(design, columns=columns),
         control=pd.DataFrame(control, columns=columns),
@@ -144,9 +145,11 @@ def _runs_of_shift(
     p: Parameters, systems: plans.Recipes, name: str, shift: Shift
 ) -> list[plans.Row]:
     """Return rows of a design: the systems of a shift, without each of its clusters."""
-    queries = (*plans.tested_queries(p, shift), *plans.gate_queries(p))
+    tested = plans.tested_queries(p, shift)
+    of_gate = plans.gate_queries(p)
     systems_of_shift = plans.asked_of(p, name, systems)
-    return plans.runs(p, systems_of_shift, plans.without_each(shift), queries, shift=name)
+    training_sets = plans.without_each(shift)
+    return plans.runs(p, systems_of_shift, training_sets, (*tested, *of_gate), shift=name)
 
 
 def _runs_of_years(p: Parameters, systems: plans.Recipes) -> pd.DataFrame:
@@ -158,19 +161,24 @@ def _runs_of_years(p: Parameters, systems: plans.Recipes) -> pd.DataFrame:
         return pd.DataFrame()
     pool = plans.training_queries(p)
     split = UpToYear(
-        pool=pool, column=p.year_column, years=tuple(p.years), size=p.train_size, seed=p.seed
+        pool=pool,
+        column=p.year_column,
+        years=tuple(p.years),
+        size=p.train_size,
+        seed=p.seed,
     )
-    training_sets = [
-        plans.TrainingSet({"up_to": year}, Part(of=split, part=part_of(year)))
-        for year in (*p.years, ANY_YEAR)
-    ]
+    training_sets = []
+    for year in (*p.years, ANY_YEAR):
+        part = Part(of=split, part=part_of(year))
+        training_sets.append(plans.TrainingSet({"up_to": year}, part))
     firsts: dict[str, str] = {}
     for label, recipe in systems.items():
         firsts.setdefault(recipe.architecture, label)
     first = {label: systems[label] for label in firsts.values()}
     tested = plans.test_queries(p, p.test_splits)
     rows = plans.runs(p, first, training_sets, tested, negatives="all")
-    rows += [_sparing_new(row, pool, p) for row in rows if _is_spared(row)]
+    spared = [row for row in rows if _is_spared(row)]
+    rows += [_sparing_new(row, pool, p) for row in spared]
     return pd.DataFrame(rows)
 
 
@@ -209,11 +217,12 @@ def trainings(design: pd.DataFrame) -> pd.DataFrame:
     sizes = [run.model.train.size() for run in design["run"]]
     rows["n_train"] = [f"{size:,}" for size in sizes]
     rows["seeds"] = design["seed"].astype(str)
-    in_a_row = {name: _each_once for name in ("without", "n_train", "seeds")}
-    of_system = rows.groupby(["shift", "model"], sort=False).agg(in_a_row).reset_index()
-    same = ["shift", "without", "n_train", "seeds"]
-    of_systems = of_system.groupby(same, sort=False)["model"].agg(_each_once)
-    table = of_systems.rename("systems").reset_index()
+    trained_on = ["without", "n_train", "seeds"]
+    by_system = rows.groupby(["shift", "model"], sort=False)
+    of_system = by_system[trained_on].agg(_each_once).reset_index()
+    by_training = of_system.groupby(["shift", *trained_on], sort=False)
+    systems = by_training["model"].agg(_each_once)
+    table = systems.rename("systems").reset_index()
     return table[["shift", "systems", "without", "n_train", "seeds"]]
 
 
@@ -257,8 +266,8 @@ def not_ahead(leads: pd.DataFrame, measure: str) -> pd.DataFrame:
     """
     is_neural = ~leads["model"].str.startswith(BM25)
     is_ahead = leads["lead_low"] > 0
-    excluded = leads[(leads["measure"] == measure) & is_neural & ~is_ahead]
-    return excluded[["shift", "model"]]
+    is_asked = leads["measure"] == measure
+    return leads.loc[is_asked & is_neural & ~is_ahead, ["shift", "model"]]
 
 
 def marked(frame: pd.DataFrame, excluded: pd.DataFrame) -> pd.DataFrame:
@@ -272,7 +281,8 @@ def marked(frame: pd.DataFrame, excluded: pd.DataFrame) -> pd.DataFrame:
     """
     system = ["shift", "model"]
     of_row = pd.MultiIndex.from_frame(frame[system])
-    return frame.assign(excluded=of_row.isin(pd.MultiIndex.from_frame(excluded[system])))
+    not_ahead = pd.MultiIndex.from_frame(excluded[system])
+    return frame.assign(excluded=of_row.isin(not_ahead))
 
 
 def excluded_in_words(excluded: pd.DataFrame) -> str:
@@ -310,14 +320,18 @@ def years_since(values: pd.DataFrame, ages: Sequence[int] = AGES) -> pd.DataFram
         with all negatives stand beside both kinds of negatives.
     """
     years = pd.to_numeric(values["stratum"], errors="coerce")
-    values = values[years.notna()].assign(year=years.dropna())
+    is_dated = years.notna()
+    values = values[is_dated].assign(year=years[is_dated])
     is_any = values["up_to"] == ANY_YEAR
+    by_training = values[~is_any].groupby(["up_to", "negatives"], sort=False)
     parts = []
-    for (since, negatives), old in values[~is_any].groupby(["up_to", "negatives"], sort=False):
+    for (since, negatives), old in by_training:
         of_models = values["model"].isin(old["model"].unique())
         beside = values[is_any & of_models].assign(negatives=negatives)
-        both = pd.concat([old.assign(trained_on=UP_TO), beside.assign(trained_on=ANY_YEAR)])
-        parts.append(both.assign(since=since, age=_ages(both["year"] - since, ages)))
+        sides = {UP_TO: old, ANY_YEAR: beside}
+        both = pd.concat([part.assign(trained_on=name) for name, part in sides.items()])
+        age = _ages(both["year"] - since, ages)
+        parts.append(both.assign(since=since, age=age))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -326,10 +340,12 @@ def _ages(years: pd.Series, ages: Sequence[int]) -> pd.Series:
     firsts = list(ages)
     names = ["not newer"]
     for first, following in itertools.pairwise([*firsts, None]):
-        last = "" if following is None else f" to {following - 1}"
         is_single = following == first + 1
-        names.append(f"{first} newer" if is_single else f"{first}{last} newer")
-    bins = [-np.inf, *(first - 0.5 for first in firsts), np.inf]
+        is_last = following is None
+        last = "" if is_single or is_last else f" to {following - 1}"
+        names.append(f"{first}{last} newer")
+    begins = [first - 0.5 for first in firsts]
+    bins = [-np.inf, *begins, np.inf]
     return pd.cut(years, bins, labels=names).astype(str)
 
 
@@ -356,7 +372,8 @@ def losses_by_age(values: pd.DataFrame, seed: int, n_boot: int) -> Effects:
 def years_figure(losses: pd.DataFrame, measure: str) -> Figure:
     """Draw `losses_by_age` for one measure: a panel for each year and kind of negatives."""
     drawn = losses[losses["measure"] == measure]
-    trained = "trained up to " + drawn["since"].astype(str) + ", negatives: " + drawn["negatives"]
+    years = drawn["since"].astype(str)
+    trained = "trained up to " + years + ", negatives: " + drawn["negatives"]
     return figures.forest(
         drawn.assign(trained=trained),
         "age",
@@ -436,12 +453,16 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
         texts = shift.pool.frame()["text"]
         labels = pd.read_parquet(store[shift] / "labels.parquet")["cluster"]
         is_labelled = labels != ""
-        words = distinctive_words(texts[is_labelled].tolist(), labels[is_labelled].tolist())
-        sizes = pd.read_csv(store[shift] / "sizes.csv", dtype={"cluster": str})
+        texts_of_clusters = texts[is_labelled].tolist()
+        clusters = labels[is_labelled].tolist()
+        words = distinctive_words(texts_of_clusters, clusters)
+        path = store[shift] / "sizes.csv"
+        sizes = pd.read_csv(path, dtype={"cluster": str})
         for row in sizes.to_dict("records"):
             is_inside = labels == row["cluster"]
             cluster_texts = texts[is_inside]
-            row["median_words"] = cluster_texts.str.split().str.len().median()
+            n_words = cluster_texts.str.split().str.len()
+            row["median_words"] = n_words.median()
             row["typical"] = _typical(cluster_texts, vectors[is_inside])
             row["words"] = " ".join(words[row["cluster"]])
             rows.append({"shift": name, **row})
@@ -459,9 +480,11 @@ def _typical(texts: pd.Series, vectors: np.ndarray) -> str:
 def clusters_page(clusters: pd.DataFrame) -> pd.DataFrame:
     """Return `describe` for the page: the words of two letters or more, one typical query."""
     words = clusters["words"].str.replace(r"\b\w\b ?", "", regex=True)
-    typical = clusters["typical"].str.split(" | ", regex=False).str[0]
-    page = clusters[["shift", "cluster", "n_queries"]].assign(words=words, typical=typical)
-    return page.rename(columns={"words": "distinctive words", "typical": "typical query"})
+    typical = clusters["typical"].str.split(" | ", regex=False)
+    page = clusters[["shift", "cluster", "n_queries"]].copy()
+    page["distinctive words"] = words
+    page["typical query"] = typical.str[0]
+    return page
 
 
 def changes_of_topics(options: Options) -> dict[str, Options]:
@@ -505,7 +528,8 @@ def switch_table(
     for change, changed_options in changes.items():
         changed_topic = topics(vectors, **options | changed_options).topic
         in_both = has_topic & (changed_topic >= 0)
-        row = {"change": change, "share_kept": in_both.sum() / has_topic.sum()}
+        share_kept = in_both.sum() / has_topic.sum()
+        row = {"change": change, "share_kept": share_kept}
         if in_both.any():
             row |= agreement(changed_topic[in_both], topic[in_both])
         rows.append(row)
@@ -522,10 +546,12 @@ def switches_sentence(switches: pd.DataFrame) -> str:
     'Least remains under another seed: ARI 0.01, and 40 % of the shared queries in the same topic.'
     """
     least = switches.loc[switches["ari"].idxmin()]
+    change, ari = least["change"], least["ari"]
+    percent = 100 * least["share_matched"]
     return (
-        f"Least remains under {least['change']}: ARI {least['ari']:.2f}, and "
-        f"{least['share_matched']:.0%} of the shared queries in the same topic."
-    ).replace("%", " %")
+        f"Least remains under {change}: ARI {ari:.2f}, and {percent:.0f} % of the shared queries "
+        "in the same topic."
+    )
 
 
 def matrix_of(values: pd.DataFrame) -> pd.DataFrame:
@@ -565,9 +591,11 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     system = ["shift", "model", "measure"]
     is_out = matrix["left_out"] == matrix["stratum"]
     with_cluster, without_cluster = matrix[~is_out], matrix[is_out]
-    pairs = with_cluster.merge(without_cluster, on=[*system, "stratum"], suffixes=("", "_out"))
+    on = [*system, "stratum"]
+    pairs = with_cluster.merge(without_cluster, on=on, suffixes=("", "_out"))
     difference = pairs["value"] - pairs["value_out"]
-    pairs["is_worse"] = difference * pairs["measure"].map(worse).astype(float) < 0
+    direction = pairs["measure"].map(worse).astype(float)
+    pairs["is_worse"] = difference * direction < 0
     of_system = pairs.groupby(system, sort=False)["is_worse"]
     return of_system.agg(n_comparisons="size", n_exceptions="sum").reset_index()
 
@@ -584,9 +612,11 @@ def exceptions_sentence(exceptions: pd.DataFrame, measure: str) -> str:
     By RR@10, a model that trained on the cluster is less effective on it than the one that did not
     in 3 of 12 comparisons: BM25 2 of 6, SPLADE 1 of 6.
     """
-    is_asked = (exceptions["measure"] == measure) & (exceptions["model"] != FIXED)
-    counts = exceptions[is_asked].groupby("model", sort=False)[["n_exceptions", "n_comparisons"]]
-    of_model = counts.sum().sort_values("n_exceptions", ascending=False, kind="stable")
+    is_measure = exceptions["measure"] == measure
+    is_fixed = exceptions["model"] == FIXED
+    by_model = exceptions[is_measure & ~is_fixed].groupby("model", sort=False)
+    of_model = by_model[["n_exceptions", "n_comparisons"]].sum()
+    of_model = of_model.sort_values("n_exceptions", ascending=False, kind="stable")
     parts = [
         f"{row.Index} {row.n_exceptions} of {row.n_comparisons}" for row in of_model.itertuples()
     ]
@@ -619,7 +649,9 @@ def with_topic_words(losses: pd.DataFrame, clusters: pd.DataFrame) -> pd.DataFra
 def axis_of_losses(measure: str) -> str:
     """Return the label of an axis of Δ: of ASL, where lower is better, a loss is above 0."""
     name = f"Δ of {measure}"
-    return f"{name}   loss →" if worse(measure) < 0 else f"← loss   {name}"
+    if worse(measure) < 0:
+        return f"{name}   loss →"
+    return f"← loss   {name}"
 
 
 def means_page(beside: Effects) -> pd.DataFrame:
@@ -630,9 +662,12 @@ def means_page(beside: Effects) -> pd.DataFrame:
     page = with_interval(beside)
     texts = []
     for row in page.itertuples():
-        printed = f"; paper {row.published}: {row.verdict}" if row.verdict else ""
-        texts.append(f"{row.delta}{printed}")
-    wide = page.assign(text=texts).pivot(index="model", columns="shift", values="text")
+        text = row.delta
+        if row.verdict:
+            text += f"; paper {row.published}: {row.verdict}"
+        texts.append(text)
+    page = page.assign(text=texts)
+    wide = page.pivot(index="model", columns="shift", values="text")
     systems = beside["model"].unique()
     shifts = beside["shift"].unique()
     in_order = wide.reindex(index=systems, columns=shifts)
@@ -674,7 +709,8 @@ def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
     for name in ("shift", "model", "stratum", "measure"):
         is_asked &= (values[name] == row[name]).to_numpy()
     each = values[is_asked].pivot_table(index="query_id", columns="side", values="value")
-    return (each["in"] - each["out"]).round(9).rename("lost")  # rounding alone makes no loss
+    lost = each["in"] - each["out"]
+    return lost.round(9).rename("lost")  # rounding alone makes no loss
 
 
 def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
@@ -699,12 +735,12 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     n_unchanged = (lost == 0).sum()
     largest = lost.nlargest(3)
     gained = 0 - lost.nsmallest(3)
-    losses = ", ".join(f"{value:.2g}" for value in largest)
-    gains = ", ".join(f"{value:.2g}" for value in gained)
-    cluster = f"all {len(lost)} test queries of cluster {row['stratum']}"
+    losses = ", ".join(largest.map("{:.2g}".format))
+    gains = ", ".join(gained.map("{:.2g}".format))
+    model, cluster = row["model"], row["stratum"]
+    counts = f"{n_lose} lose, {n_gain} gain, {n_unchanged} are unchanged ({model})"
     return (
-        f"No: {cluster} share it; {n_lose} lose, {n_gain} gain, {n_unchanged} are unchanged "
-        f"({row['model']}).\n"
+        f"No: all {len(lost)} test queries of cluster {cluster} share it; {counts}.\n"
         f"The largest losses are {losses}, the largest gains {gains}: the evidence is their mean."
     )
 
@@ -713,7 +749,8 @@ def control_page(by_chance: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Return the losses on clusters that are drawn at random for the page; empty without any."""
     if by_chance.empty:
         return by_chance
-    page = with_interval(by_chance[by_chance["measure"] == measure])
+    is_asked = by_chance["measure"] == measure
+    page = with_interval(by_chance[is_asked])
     names = {"in": "Avg In", "out": "Out", "delta": "Δ, 95 % interval"}
     return page[["model", *names]].rename(columns=names)
 
@@ -793,8 +830,10 @@ def how_minus_others(losses: Effects) -> Effects:
     -------
     Effects[shift, model, measure, first, second, difference, low, high]
     """
-    asked = losses[(losses["shift"] == "wh-words") & (losses["measure"] == "RR@10")]
-    asked = asked[~asked["model"].str.startswith(BM25)]
+    of_words = losses["shift"] == "wh-words"
+    is_measure = losses["measure"] == "RR@10"
+    is_neural = ~losses["model"].str.startswith(BM25)
+    asked = losses[of_words & is_measure & is_neural]
     if asked.empty:
         return asked
     return asked.contrast("stratum", [(HOW, other) for other in OTHER_WORDS])
@@ -814,10 +853,11 @@ def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """
     if contrasts.empty:
         return ""
-    largest = contrasts.groupby("model")[["difference", "high"]].max()
+    by_model = contrasts.groupby("model")
+    largest = by_model[["difference", "high"]].max()
     n_largest, n_shown = (largest < 0).sum()
-    n_systems = len(largest)
-    return f"{source}: how loses most for {n_largest} of {n_systems} systems, shown for {n_shown}."
+    most = f"{n_largest} of {len(largest)} systems"
+    return f"{source}: how loses most for {most}, shown for {n_shown}."
 
 
 def made_and_released(store: Store, plan: plans.Plan) -> pd.DataFrame:
@@ -859,7 +899,8 @@ def released_sentence(rule_agreement: pd.DataFrame, agreed: pd.DataFrame) -> str
     """
     if rule_agreement.empty or agreed.empty:
         return "No committed run of the profile small is here."
-    of_rule = rule_agreement.groupby(["shift", "rule"])[["n_released", "n_other"]].sum()
+    by_rule = rule_agreement.groupby(["shift", "rule"])
+    of_rule = by_rule[["n_released", "n_other"]].sum()
     counts = []
     for shift, rule, words in (
         ("length", "spaces", "length by spaces"),
@@ -868,9 +909,11 @@ def released_sentence(rule_agreement: pd.DataFrame, agreed: pd.DataFrame) -> str
     ):
         n_released, n_other = of_rule.loc[(shift, rule)]
         counts.append(f"{words}: {n_other:,} of {n_released:,}")
+    listed = "; ".join(counts)
     of_topics = agreed.iloc[0]
-    in_same = f"{100 * of_topics['share_matched']:.0f} % are in the same one"
+    percent = 100 * of_topics["share_matched"]
+    ari = of_topics["ari"]
     return (
-        f"Released queries that contradict a rule: {'; '.join(counts)}. Of the released queries "
-        f"that are in a topic of ours, {in_same} (ARI {of_topics['ari']:.2f})."
+        f"Released queries that contradict a rule: {listed}. Of the released queries that are in "
+        f"a topic of ours, {percent:.0f} % are in the same one (ARI {ari:.2f})."
     )

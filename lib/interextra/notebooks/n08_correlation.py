@@ -722,6 +722,23 @@ def _row_of_mean(table: pd.DataFrame, statistic: str) -> pd.Series:
     return table[is_asked].iloc[0]
 
 
+def with_mean_by_regime(table: pd.DataFrame) -> pd.DataFrame:
+    """Return Spearman's correlation with the mean of all collections, a row a regime, to draw.
+
+    `table`: of `table_5`.
+
+    Returns
+    -------
+    DataFrame[regime, correlation, low, high]
+    """
+    of_mean = _row_of_mean(table, "Spearman")
+    rows = []
+    for regime in REGIMES:
+        low, high = published.ENDS[regime]
+        rows.append((regime, of_mean[regime], of_mean[low], of_mean[high]))
+    return pd.DataFrame(rows, columns=["regime", "correlation", "low", "high"])
+
+
 def with_mean_sentence(table: pd.DataFrame) -> str:
     """Return both correlations with the mean of all collections, and their difference, in words."""
     row = published.correlations_page(table, "Spearman").set_index("collection").loc[ALL]

@@ -1,12 +1,14 @@
 """The answer box under a notebook's title.
 
 One sentence with the estimates of all data sets, one figure, what is not shown, and folded behind
-them what a run says of each claim. `nb.answer(...)` notes the answer at the end of a run. A
-notebook that is opened to be run shows the committed ones. Text from data is escaped.
+them what the committed runs say beyond this. `nb.answer(...)` notes the answer at the end of a run,
+under "In short". A notebook that is opened to be run shows the committed ones. Text from data is
+escaped.
 """
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from IPython.display import display
+from PIL import Image
 
 from interextra.claims.claim import REAL, of_notebook
 from interextra.claims.wording import DATA, Lead, lead
@@ -28,7 +31,12 @@ SHOWN = DATA_OF_NOTEBOOKS | {
     "13_replication_report": "all committed runs",
 }
 OLDER = "The committed run is older than the claims of this notebook."
-FOLDED = "Each claim, and this run"
+FOLDED = "Further results"
+IN_SHORT = "What this run found stands under *In short*."
+# Figures of cards by notebook, where that of the answer has too much in it for their size
+ON_CARDS = {"07_indicators": "loss_by_distance", "08_beir_correlation": "correlations"}
+# The estimates at the end of the sentence of a claim: " (Spearman, nDCG@10: MedQuAD …"
+ESTIMATES = re.compile(r" \((\w+, )?\S+@\d+: .*")
 
 Output = dict[str, Any]  # of a notebook's cell
 Noted = dict[str, Any]  # an answer, as `Session.answer` notes it
@@ -98,7 +106,8 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     name
         Of the notebook.
     profile
-        Of the run in the folder `here`; its claims stand for the committed ones of the profile.
+        Of the run in the folder `here`; its claims stand for the committed ones of the profile. "":
+        the notebook is opened to be run.
     committed
         outputs/reference.
     heading
@@ -112,12 +121,48 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     answer = escape(found.answer, quote=False)
     evidence = escape(found.evidence, quote=False)
     outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
-    below = _below_figure(name, noted_of, committed)
-    if below:
-        outputs.append(_markdown(below))
-    told = [text_of(noted | {"not_shown": ""}, said) for said, (noted, _) in noted_of.items()]
-    folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *told, "</details>"])
-    return [*outputs, _markdown(folded)]
+    below = [_below_figure(name, noted_of, committed)]
+    in_short = ""
+    if profile and heading in noted_of:
+        below.append(IN_SHORT)
+        in_short = heading
+    below_figure = " ".join(filter(None, below))
+    if below_figure:
+        outputs.append(_markdown(below_figure))
+    told = _beyond(noted_of, found.answer, in_short)
+    if told:
+        folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *told, "</details>"])
+        outputs.append(_markdown(folded))
+    return outputs
+
+
+def _beyond(
+    noted_of: Mapping[str, tuple[Noted, Path]], first_sentence: str, in_short: str
+) -> list[str]:
+    """Return the Markdown of answers without what stands elsewhere on the page.
+
+    Parameters
+    ----------
+    noted_of
+        What is said of a run → its answer and its folder. Of a claim in several, the last is told.
+    first_sentence
+        Of the box.
+    in_short
+        What is said of the run whose answer stands at the end of the page; "" for none.
+    """
+    known = {_statement(first_sentence)}
+    told = []
+    for said, (noted, _) in reversed(noted_of.items()):
+        rest = [text for text in noted["sentences"] if _statement(text) not in known]
+        known.update(map(_statement, noted["sentences"]))
+        if rest and said != in_short:
+            told.append(text_of({"sentences": rest, "not_shown": ""}, said))
+    return told[::-1]
+
+
+def _statement(sentence: str) -> str:
+    """Return what a sentence says of a claim, without the estimates, which differ between runs."""
+    return ESTIMATES.sub("", sentence)
 
 
 def _noted(
@@ -192,10 +237,17 @@ class Picture(NamedTuple):
     width: int
 
 
-def picture_of(name: str, profile: str, here: Path, committed: Path) -> Picture | None:
-    """Return the figure that stands under the title of a notebook; see `lead_of`."""
-    noted_of = _noted(name, profile, here, committed, "")
-    return _first_picture(noted_of.values())
+def picture_on_card(name: str, profile: str, here: Path, committed: Path) -> Picture | None:
+    """Return the figure of a notebook's card: of ON_CARDS, else of its answer; see `lead_of`."""
+    answers = list(_noted(name, profile, here, committed, "").values())
+    if name in ON_CARDS and answers:
+        noted, folder = answers[0]
+        path = folder / "figures" / f"{ON_CARDS[name]}.png"
+        if path.is_file():
+            with Image.open(path) as picture:
+                alt = picture.info["Description"]  # as `OutputFolder.figure` writes it
+            return Picture(path, alt, noted["width"])
+    return _first_picture(answers)
 
 
 def _first_picture(answers: Iterable[tuple[Noted, Path]]) -> Picture | None:

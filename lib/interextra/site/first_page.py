@@ -14,7 +14,12 @@ from interextra.claims import collections_wording
 from interextra.claims.cards import html
 from interextra.claims.tally import in_words, tally
 from interextra.claims.wording import page, sentences
-from interextra.site.answers import answer_of_page, lead_of, over_collections_of, picture_of
+from interextra.site.answers import (
+    answer_of_page,
+    lead_of,
+    over_collections_of,
+    picture_on_card,
+)
 from interextra.site.conclusions import by_data
 from interextra.site.repository import notebooks, repository_root
 from interextra.site.travel import REFERENCE
@@ -135,7 +140,7 @@ def _executed(notebook: Path, profile: str, folder: Path) -> Entry:
     answer, evidence = _short(noted[0]), ""
     if found:
         answer, evidence = found.answer, INTERVAL.sub("", found.evidence)
-    picture = picture_of(name, profile, here, committed)
+    picture = picture_on_card(name, profile, here, committed)
     address, alt = "", ""
     if picture:
         address = f"{PICTURES}/{name}.png"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from IPython.display import Markdown, display
 
 from interextra import figures
 from interextra.claims import collections_wording
@@ -261,8 +262,8 @@ class Session(OutputFolder):
     def over_collections(self) -> Cards | None:
         """Return what the committed run of `real` measured of claims on real collections.
 
-        Prints what is decided, and draws a forest: each claim in each collection, and the mean of
-        those that decide.
+        Prints what was asked and what is decided, and draws a forest: each claim in each
+        collection, and the mean of those that decide.
 
         Returns
         -------
@@ -274,12 +275,13 @@ class Session(OutputFolder):
         if judged.empty:
             print("No committed run of the profile real is here.")
             return None
+        display(Markdown(collections_wording.ABOUT))
         print(*collections_wording.sentences(judged), sep="\n")
         of_worlds = self.reference("worlds", "claims")
         rows = collections_wording.forest_rows(each, judged, of_worlds=of_worlds)
         label = "estimate (points or percent)"
         drawn = figures.forest(
-            rows, "collection", "estimate", label, panel="claim", hue="of", percent=True
+            rows, "collection", "estimate", label, panel="claim", hue="estimate_of", percent=True
         )
         self.figure(drawn, "over_collections")
         claims = collections_wording.page(each, judged, of_worlds)

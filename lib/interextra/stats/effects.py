@@ -73,13 +73,24 @@ class Draws:
     # None where nothing was trained twice, and where it is not kept
     noise: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        """Return how many draws of which effect they are: thousands of numbers tell less."""
+        return f"{len(self.effect):,} draws of {self.columns['effect']}"
+
 
 class Effects(pd.DataFrame):
-    """A table of effects whose rows carry their draws, whatever is done to it as a table."""
+    """A table of effects whose rows carry their draws, whatever is done to it as a table.
+
+    What is printed are the estimates: the column `draws` is left out.
+    """
 
     @property
     def _constructor(self) -> type["Effects"]:
         return Effects
+
+    def __repr__(self) -> str:
+        """Return the estimates as pandas prints a table."""
+        return repr(pd.DataFrame(self).drop(columns=DRAWS, errors="ignore"))
 
     @classmethod
     def of(
