@@ -681,3 +681,10 @@ def test_a_page_has_headings_and_truth_in_words_and_whole_numbers_as_such():
 def test_a_heading_that_is_taken_is_not_given_twice():
     html = shown(pd.DataFrame({"n_queries": [1], "queries": [2]})).to_html()
     assert "n_queries" in html
+
+
+def test_what_is_printed_are_estimates_and_no_draws():
+    rows = {"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.3]}
+    means = effects(pd.DataFrame(rows), ["model"])
+    assert "mean" in repr(means) and "draws" not in repr(means)
+    assert repr(means["draws"].iloc[0]) == "10,000 draws of mean"

@@ -27,7 +27,6 @@ from interextra.store.files import read_json
 
 # Whose data the figure of a notebook shows on real data, where it is not MedQuAD
 SHOWN = DATA_OF_NOTEBOOKS | {
-    "08_beir_correlation": "published models",
     "13_replication_report": "all committed runs",
 }
 OLDER = "The committed run is older than the claims of this notebook."
