@@ -26,13 +26,14 @@ from matplotlib.figure import Figure
 
 from interextra import cli, figures
 from interextra.claims import collections_wording
-from interextra.claims.claim import REAL, Claim, every_claim, of_collections, stated
+from interextra.claims.claim import REAL, Claim, every_claim, stated
 from interextra.claims.judgement import WITHIN
-from interextra.claims.over_collections import INCOMPLETE, OPEN, OWN
+from interextra.claims.over_collections import OWN
+from interextra.claims.tally import tally_over_collections
 from interextra.claims.wording import (
     DATA,
     FOUR,
-    PLACES,
+    beside_collections,
     conclusion,
     data_name,
     is_known,
@@ -394,7 +395,7 @@ def _together(claim: Claim, rows: Mapping[str, Row], decided: str | None) -> str
     outcome = conclusion(claim, rows)
     if decided is None:
         return outcome
-    on_others = outcome.replace(PLACES["MedQuAD"], f"on {WHERE['MedQuAD']}")
+    on_others = beside_collections(outcome)
     is_counted = decided[-1].isdigit()  # holds on 3 of 4
     on_collections = f"{decided} real collections" if is_counted else f"{decided} on {FOUR}"
     return f"{on_collections}; {on_others}"
@@ -605,19 +606,9 @@ def _counts(reference: Path, committed: Answers) -> str:
 
 def _counts_over_collections(reference: Path) -> str:
     """Return how many claims of the section REAL the collections answer, and decide."""
-    decisions: dict[str, str] = {}
-    for path in sorted((reference / REAL).glob("*/tables/over_collections.csv")):
-        decisions |= collections_wording.decisions(pd.read_csv(path))
-    asked = {collections_wording.whole(name) for name in of_collections()}
-    answered = [
-        decision
-        for name, decision in decisions.items()
-        if name in asked and not decision.startswith(INCOMPLETE)
-    ]
-    n_decided = sum(not decision.startswith(OPEN) for decision in answered)
-    return (
-        f"{len(asked)} more about {FOUR} (answered so far: {len(answered)}, decided: {n_decided})"
-    )
+    paths = sorted((reference / REAL).glob("*/tables/over_collections.csv"))
+    asked, answered, decided = tally_over_collections(map(pd.read_csv, paths))
+    return f"{asked} more about {FOUR} (answered so far: {answered}, decided: {decided})"
 
 
 def _n_exploratory(reference: Path) -> int:

@@ -156,6 +156,18 @@ def test_the_first_page_of_a_run_has_the_claims_of_each_notebook(tmp_path):
     assert "\n- Dense retrieval loses on an excluded bucket: holds on 1 of 1." in page
 
 
+def test_the_first_page_says_how_far_the_collections_have_answered(tmp_path, monkeypatch):
+    texts = book.FORM / "profiles.yaml"
+    monkeypatch.setattr("interextra.site.first_page.repository_root", lambda: tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    assert "four real collections" not in first_page(tmp_path / "mini", [], texts, "")
+    (tmp_path / "notebooks" / "03_resttest.ipynb").write_text("{}")
+    write_tables(tmp_path / "outputs" / "reference" / "real" / "03_resttest" / "tables")
+    page = first_page(tmp_path / "mini", [], texts, "")
+    assert "20 more were written down for four real collections" in page
+    assert "1 are answered so far, 1 of these decided." in page
+
+
 def test_no_claim_over_collections_changed_after_its_first_table(root):
     """What was asked stands as it stood when the first values were committed."""
     first_values = "outputs/reference/real/"

@@ -2,8 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from interextra.claims.claim import Claim
+import pandas as pd
+
+from interextra.claims import collections_wording
+from interextra.claims.claim import Claim, of_collections
+from interextra.claims.over_collections import INCOMPLETE, OPEN
 from interextra.claims.wording import (
     DEPENDS,
     NEGATIVE,
@@ -39,6 +44,35 @@ OUTCOMES = {
     ),
     OTHER: ("is undecided or not testable there", "are undecided or not testable there"),
 }
+
+
+class Counts(NamedTuple):
+    """How many claims are put to real collections."""
+
+    asked: int
+    answered: int
+    decided: int
+
+
+def tally_over_collections(tables: Iterable[pd.DataFrame]) -> Counts:
+    """Return how many claims of the section `real` the collections answer, and decide.
+
+    Parameters
+    ----------
+    tables
+        Of notebooks, as `over_collections.judged` makes them.
+    """
+    decisions: dict[str, str] = {}
+    for table in tables:
+        decisions |= collections_wording.decisions(table)
+    asked = {collections_wording.whole(name) for name in of_collections()}
+    answered = [
+        decision
+        for name, decision in decisions.items()
+        if name in asked and not decision.startswith(INCOMPLETE)
+    ]
+    n_decided = sum(not decision.startswith(OPEN) for decision in answered)
+    return Counts(len(asked), len(answered), n_decided)
 
 
 def tally(tables_of_notebooks: Iterable[Tables]) -> Counter[str]:

@@ -144,13 +144,27 @@ def lead(
     for claim, rows in by_claim(tables):
         if claim.name == title.get("claim"):
             outcome = conclusion(claim, rows)
-            evidence = f"{_estimates(claim, rows)}{_on_collections(claim, over_collections)}."
+            on_collections = _on_collections(claim, over_collections)
+            if on_collections:
+                outcome = beside_collections(outcome)
+            evidence = f"{_estimates(claim, rows)}{on_collections}."
             if outcome.startswith(OPEN):
                 answer = f"{outcome.capitalize()}: {_after_colon(claim.sentence)}"
                 return Lead(answer, evidence)
             answer = _first_sentence(claim, rows, title)
             return Lead(answer, f"{outcome.capitalize()}. {evidence}")
     return None
+
+
+def beside_collections(outcome: str) -> str:
+    """Return a conclusion for a place where four real collections answer the question, too.
+
+    Examples
+    --------
+    >>> beside_collections("agrees in the worlds, not testable on real data")
+    'agrees in the worlds, not testable on other real data'
+    """
+    return outcome.replace("on real data", "on other real data")
 
 
 def _on_collections(claim: Claim, table: pd.DataFrame | None) -> str:

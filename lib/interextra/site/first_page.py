@@ -12,8 +12,8 @@ import yaml
 
 from interextra.claims import collections_wording
 from interextra.claims.cards import html
-from interextra.claims.tally import in_words, tally
-from interextra.claims.wording import page, sentences
+from interextra.claims.tally import in_words, tally, tally_over_collections
+from interextra.claims.wording import FOUR, page, sentences
 from interextra.site.answers import (
     answer_of_page,
     lead_of,
@@ -118,7 +118,20 @@ def _lead(profile: str, folder: Path) -> str:
     names = [path.stem for path in notebooks(repository_root())]
     counts = tally(claims_of(name, profile, folder) for name in names)
     came_out = f" {in_words(counts, JUDGED)}" if counts else ""
-    return f"{ASKED}{came_out}"
+    return f"{ASKED}{came_out}{_on_collections(names)}"
+
+
+def _on_collections(names: Sequence[str]) -> str:
+    """Return how far four real collections have answered claims; "" where none has been run."""
+    committed = repository_root() / REFERENCE
+    tables = [over_collections_of(name, committed) for name in names]
+    counts = tally_over_collections(table for table in tables if table is not None)
+    if not counts.answered:
+        return ""
+    return (
+        f" {counts.asked} more were written down for {FOUR} before a loss was measured on any: "
+        f"{counts.answered} are answered so far, {counts.decided or 'none'} of these decided."
+    )
 
 
 def _about_run(folder: Path, profile: str, profiles: Path) -> str:
