@@ -38,6 +38,7 @@ REAL = {
     "predicted-by-declared": "published models",
 }
 FOUR = "four real collections"
+IN_BRACKETS = re.compile(r" \([^()]*\)")
 NAMED = {"worlds": "fourteen worlds", "here": "this run"}  # columns of a page
 # Counts of a row: column → their unit, of one and of several
 UNITS = {
@@ -168,11 +169,14 @@ def beside_collections(outcome: str) -> str:
 
 
 def _on_collections(claim: Claim, table: pd.DataFrame | None) -> str:
-    """Return what real collections say of the question of a claim, behind its estimates."""
+    """Return what real collections say of the question of a claim, behind its estimates.
+
+    Without what stands in brackets: the names of collections have their place among the claims.
+    """
     if table is None or claim.on_collections not in set(table.get("claim", [])):
         return ""
     text = collections_wording.in_short(table)[claim.on_collections]
-    return f"; {FOUR} {text}"
+    return f"; {FOUR} {IN_BRACKETS.sub('', text)}"
 
 
 def _sentence(claim: Claim, rows: Rows) -> str:
