@@ -21,6 +21,7 @@ from interextra.claims import wording
 from interextra.claims.cards import html
 from interextra.notebooks import n00_start_here as start_here
 from interextra.notebooks.plans import cells_of
+from interextra.site.answers import over_collections_of
 from interextra.site.book import write
 from interextra.site.first_page import first_page
 from interextra.site.repository import notebooks
@@ -186,7 +187,8 @@ def test_a_first_page_concludes_what_the_notebooks_do(root, tmp_path, profile, n
     read = {
         data: tables / of / notebook / "tables" / "claims.csv" for data, of in wording.DATA.items()
     }
-    whole = wording.page({data: pd.read_csv(path) for data, path in read.items() if path.is_file()})
+    claims = {data: pd.read_csv(path) for data, path in read.items() if path.is_file()}
+    whole = wording.page(claims, over_collections_of(notebook, tables))
     markdown = first_page(folder, [], root / "book" / "profiles.yaml", "")
     assert html(whole) in markdown
     assert "not testable" in markdown or "the worlds" in markdown
