@@ -15,7 +15,7 @@ define NEXT
 Installed in .venv; nothing has run yet. Next:
   .venv/bin/interextra audit --train beir:PATH@train --test beir:PATH@test   what your queries share; no model
   .venv/bin/interextra probe -m MODEL --collection beir:PATH --check         your model, before fine-tuning
-  make run                                                                   all notebooks, 15 minutes on 2 cores
+  make run                                                                   all notebooks, 15 to 30 minutes on 2 cores
   make lab                                                                   the notebooks in JupyterLab
 README.md says more.
 endef

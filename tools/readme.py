@@ -40,9 +40,10 @@ from interextra.claims.wording import (
     page,
     published,
 )
+from interextra.notebooks.n02_restrain import AS_NEAR, IN_INTERPOLATION, IN_NEITHER
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
-from interextra.stats.formatting import spelled, with_unit
+from interextra.stats.formatting import spelled, with_interval, with_unit
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json
 from interextra.world.generate import generate_mini
@@ -76,6 +77,13 @@ OF_LEAD = "real-resttest-dense"  # the claim that has dense retrieval's lead ove
 TRAINED_ANSWERS = "test queries answered by a passage that also answers a training query"
 OF_RESTRAIN = "real-restrain-dense"
 AT_ONCE = "the same, nDCG@10, where a training set avoids all test queries at once (02)"
+BY_ANSWER = "the same with these sets, on test queries with a relevant passage"
+# groups of `restrain.shared_answers` → behind BY_ANSWER
+SHARED_ANSWERS = {
+    IN_INTERPOLATION: "that is a positive in interpolation alone",
+    IN_NEITHER: "that is a positive in neither set",
+    AS_NEAR: "that is a positive in neither set, as near in interpolation",
+}
 LEAD = "dense minus BM25 in domain, RR@10"
 WEIGHT = "BM25's weight in the interpolation with dense retrieval, mean of the folds"
 FIGURE = "book/static/losses.png"
@@ -336,7 +344,7 @@ def _figure(reference: Path) -> str:
 
 
 def _findings(reference: Path) -> str:
-    """Return eight claims: what came out, the estimates, and what to bear in mind."""
+    """Return some claims: what came out, the estimates, and what to bear in mind."""
     committed = answers(reference)
     over_collections = _over_collections(reference, collections_wording.in_short)
     decided = _over_collections(reference, collections_wording.briefly)
@@ -350,7 +358,7 @@ def _findings(reference: Path) -> str:
         if "MedQuAD" in rows:
             on_real_data = f"{data_name('MedQuAD', claim)}: {on_real_data}"
         in_worlds = _estimate(claim, "worlds", rows)
-        on_collections = over_collections.get(name, NONE)
+        on_collections = over_collections.get(name, _without_run(claim))
         cells = [finding, published(claim), on_collections, on_real_data, in_worlds, caveat]
         lines.append(_line(cells))
     return "\n".join(lines)
@@ -390,6 +398,11 @@ def _over_collections(
     }
 
 
+def _without_run(claim: Claim) -> str:
+    """Return what stands for real collections that have not answered the question of a claim."""
+    return "not run yet" if claim.on_collections else NONE
+
+
 def _together(claim: Claim, rows: Mapping[str, Row], decided: str | None) -> str:
     """Return the conclusion on a claim, with what real collections decide where they answer it."""
     outcome = conclusion(claim, rows)
@@ -416,7 +429,7 @@ def _primary(reference: Path, committed: Answers) -> str:
         sentence = f"{claim.sentence} ({source})"
         cells = [_cell(claim, data, rows) for data in committed]
         outcome = _together(claim, rows, decided.get(claim.name))
-        on_collections = over_collections.get(claim.name, NONE)
+        on_collections = over_collections.get(claim.name, _without_run(claim))
         lines.append(_line([sentence, published(claim), on_collections, *cells, outcome]))
     return "\n".join(lines)
 
@@ -462,6 +475,7 @@ def _moderators(reference: Path) -> str:
             rows[label] = by_collection["estimate"].map(partial(with_unit, unit=claim.unit))
         if name == OF_RESTRAIN:
             rows[AT_ONCE] = _cells(100 * _at_once(path.parent), "{:+.1f} %")
+            rows |= _by_shared_answers(path.parent)
     weights = pd.read_csv(reference / REAL / HYBRID / "tables" / "weights.csv")
     rows[WEIGHT] = _cells(weights.groupby("collection")["weight"].mean(), "{:.2f}")
     table = pd.DataFrame(rows).T
@@ -474,6 +488,22 @@ def _at_once(tables: Path) -> pd.Series:
     is_asked = draws["measure"].eq("nDCG@10") & draws["model"].eq("DR (base)")
     is_asked &= draws["test_queries"].eq("all at once")
     return draws[is_asked].set_index("collection")["delta"]
+
+
+def _by_shared_answers(tables: Path) -> dict[str, pd.Series]:
+    """Return the same loss by the set in which a relevant passage is a positive, a row each."""
+    path = tables / "shared_answers.csv"
+    if not path.is_file():
+        return {}
+    losses = pd.read_csv(path)
+    is_asked = losses["measure"].eq("nDCG@10") & losses["model"].eq("DR (base)")
+    losses = with_interval(losses[is_asked]).set_index("collection")
+    rows = {}
+    for group, words in SHARED_ANSWERS.items():
+        of_group = losses[losses["answer_trained_in"] == group]
+        counts = of_group["n_queries"].map("; {:,} queries".format)
+        rows[f"{BY_ANSWER} {words}"] = of_group["delta"] + counts
+    return rows
 
 
 def _cells(values: pd.Series, form: str) -> pd.Series:
@@ -592,8 +622,9 @@ def _counts(reference: Path, committed: Answers) -> str:
     primary = _primary_claims()
     shares = []
     for data, rows in committed.items():
-        evaluated = [rows[claim.name] for claim in primary if claim.name in rows]
-        n_decided = sum(row["verdict"] in ("holds", "contradicted") for row in evaluated)
+        evaluated = [claim for claim in primary if claim.name in rows]
+        testable = [claim.name for claim in evaluated if data not in claim.not_testable]
+        n_decided = sum(_is_decided(rows[name]) for name in testable)
         shares.append(f"{n_decided} of {len(evaluated)} on {WHERE[data]}")
     decided = " and ".join(shares)
     return _paragraph(
@@ -604,11 +635,16 @@ def _counts(reference: Path, committed: Answers) -> str:
     )
 
 
+def _is_decided(row: Row) -> bool:
+    """Return whether a row has a verdict of a direction or of equality."""
+    return row["verdict"] in ("holds", "contradicted")
+
+
 def _counts_over_collections(reference: Path) -> str:
     """Return how many claims of the section REAL the collections answer, and decide."""
     paths = sorted((reference / REAL).glob("*/tables/over_collections.csv"))
-    asked, answered, decided = tally_over_collections(map(pd.read_csv, paths))
-    return f"{asked} more about {FOUR} (answered so far: {answered}, decided: {decided})"
+    asked, measured, decided = tally_over_collections(map(pd.read_csv, paths))
+    return f"{asked} more about {FOUR} (measured so far: {measured}, decided: {decided})"
 
 
 def _n_exploratory(reference: Path) -> int:

@@ -33,7 +33,17 @@ def test_a_claim_is_stated_before_it_is_answered(root, name):
     """
     claim = STATED[name]
     fields = {"notebook", "sentence", "asks", "rows", "measure", "margin", "known"}
-    more = {"place", "side", "published", "gate", "design", "scale", "not_testable", "secondary"}
+    more = {
+        "place",
+        "side",
+        "published",
+        "gate",
+        "design",
+        "scale",
+        "not_testable",
+        "secondary",
+        "note",
+    }
     more |= {"on_collections"}
     assert fields <= claim.keys() <= fields | more
     assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file() and len(

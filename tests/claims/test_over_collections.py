@@ -87,7 +87,7 @@ def test_a_difference_without_any_error_is_no_evidence():
     assert text == "open (the same on every query: there is nothing to test)"
     each = of_each(dict(zip(NAMES, tables, strict=True)))
     [line] = collections_wording.page(each, found).to_dict("records")
-    assert line["mean"] == "0.0 points"
+    assert line["mean"] == "0.0" and line["unit"] == "points"
     assert {line[name] for name in ("finds", "random effects", "prediction")} == {"–"}
 
 
@@ -129,6 +129,18 @@ def test_a_decision_says_on_how_many_and_what_the_gate_says():
     assert text == "holds on 4 of 4"
 
 
+def test_a_claim_of_several_parts_is_open_where_the_gate_of_one_is_closed():
+    kinds = ("random and in-batch negatives", "BM25's and in-batch negatives")
+    parts = [f"real-kind-splade-dense: {kind}" for kind in kinds]
+    leads = {"a": (0.1, 0.1), "b": (0.1, -0.1), "c": (-0.1, 0.1), "d": (-0.1, -0.1)}
+    tables = [
+        pd.concat([table(part, 0.1, lead_low=lead) for part, lead in zip(parts, both, strict=True)])
+        for both in leads.values()
+    ]
+    [text] = collections_wording.decisions(over(*tables)).values()
+    assert text.startswith("open by the gate (ahead of BM25 in domain on 1 of 4: a); without it")
+
+
 def test_a_decision_names_the_collections_that_hold_and_those_that_disagree():
     estimates = [-0.2, -0.2, -0.01, -0.3]
     found = over(*[table(estimate=estimate, queries=0.02) for estimate in estimates])
@@ -164,13 +176,15 @@ def test_the_page_has_a_column_a_collection_and_the_mean():
     found = judged(each, NAMES[:3])
     shown = collections_wording.page(each, found)
     over_others = ["random effects", "prediction"]
-    assert list(shown) == ["claim", *NAMES, "mean", "finds", *over_others, "worlds"]
+    assert list(shown) == ["claim", "unit", *NAMES, "mean", "finds", *over_others, "worlds"]
     row = found.iloc[0]
-    assert shown["random effects"].item().startswith(f"{100 * row['random_effects']:+.1f} % [")
+    assert shown["random effects"].item().startswith(f"{100 * row['random_effects']:+.1f} [")
     low, high = 100 * row["prediction_low"], 100 * row["prediction_high"]
-    assert shown["prediction"].item() == f"{low:+.1f} % to {high:+.1f} %"
+    assert (
+        shown["prediction"].item() == f"{low:+.1f} to {high:+.1f}" and shown["unit"].item() == "%"
+    )
     assert shown["worlds"].item() == "–"
-    assert shown["a"].item() == "-10.0 % [-13.9, -6.1]"
+    assert shown["a"].item() == "-10.0 [-13.9, -6.1]"
     claimed = "Dense retrieval loses on a left-out kind"
     known = "Known before: Lupart et al., Table 2: -11.1 %."
     assert collections_wording.sentences(found) == [f"{claimed}: holds on 3 of 3. {known}"]
@@ -191,7 +205,7 @@ def test_a_claim_that_a_collection_does_not_answer_has_no_mean():
     assert found["verdict"].tolist() == ["incomplete"] and found["n"].tolist() == [2]
     assert found[["estimate", "p_holm"]].isna().all(axis=None)
     shown = collections_wording.page(each, found)
-    assert shown["mean"].item() == "–" and shown["a"].item() == "-10.0 % [-13.9, -6.1]"
+    assert shown["mean"].item() == "–" and shown["a"].item() == "-10.0 [-13.9, -6.1]"
     [sentence] = collections_wording.sentences(found)
     assert "kind: incomplete, 2 of the collections that decide answer it. Known" in sentence
     rows = collections_wording.forest_rows(each, found)
@@ -209,7 +223,7 @@ def test_what_worlds_say_and_what_is_published_stand_beside_a_claim_of_the_same_
     ]
     worlds = pd.DataFrame(rows)
     shown = collections_wording.page(each, found, worlds)
-    assert shown["worlds"].tolist() == ["-8.0 % [-9.0, -7.0]", "–"]
+    assert shown["worlds"].tolist() == ["-8.0 [-9.0, -7.0]", "–"]
     drawn = collections_wording.forest_rows(each, found, of_worlds=worlds)
     of_first = drawn[drawn["claim"] == "resttest dense"].set_index("collection")
     assert of_first.index.tolist() == [*NAMES, "mean", "worlds"]
@@ -227,7 +241,8 @@ def test_a_claim_that_the_section_does_not_ask_is_described():
     assert judged_rows["verdict"].tolist() == [DESCRIBED]
     assert judged_rows["estimate"].isna().all()
     [row] = collections_wording.page(each, judged_rows).to_dict("records")
-    assert row["a"] == row["b"] and row["a"].startswith("+2.0 percentage points of Δ")
+    assert row["a"] == row["b"] and row["a"].startswith("+2.0 [")
+    assert row["unit"] == "percentage points of Δ"
     assert row["mean"] == "–"
     [sentence] = collections_wording.sentences(judged_rows)
     assert sentence.endswith("loss: described on 2 collections, no verdict.")

@@ -543,7 +543,11 @@ def test_curves_pass_through_their_values():
     numbered = CURVES.assign(fold=[1, 1, 2, 2], y=[0.5, 0.6, 0.5, 0.3])
     folds = pd.concat([numbered.assign(of=of) for of in "ab"])
     caption = figures.curves(folds, "n_train", "y", "fold", "nDCG@10", panel="of").caption
-    assert caption.endswith(": fold 1 in both panels. Falling: fold 2 in both panels.")
+    assert caption.endswith(": fold 1 in both panels. Lower: fold 2 in both panels.")
+    bent = CURVES.assign(y=[0.5, 0.6, 0.3, 0.5])
+    bent = pd.concat([bent, bent.assign(n_train=9 * bent["n_train"].max(), y=0.55)])
+    caption = figures.curves(bent, "n_train", "y", "regime", "nDCG@10").caption
+    assert caption == "Every line of nDCG@10 is higher at its end than at its beginning."
 
 
 def test_intervals_of_curves_stand_side_by_side_and_a_published_level_is_dotted():

@@ -1,6 +1,7 @@
 """Notebook 02: plans, the regression of size and distance, and which queries lose."""
 
 import itertools
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -193,6 +194,52 @@ def test_moderators_are_shares_of_test_queries():
     assert found["words_in_answer"] == pytest.approx((2 / 3 + 1) / 2)
 
 
+class Judged:
+    """A collection of judgements alone."""
+
+    FRAMES: ClassVar = {
+        split: pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+        for split, rows in {
+            "train": [("t1", "d1", 1), ("t2", "d2", 1), ("t3", "d3", 1), ("t4", "d3", 1)],
+            "test": [
+                *[("near", "d1", 1), ("far", "d2", 1), ("both", "d3", 1), ("both", "d9", 1)],
+                *[("none", "d9", 1), ("none", "d1", 0), ("aside", "d8", 1)],
+            ],
+        }.items()
+    }
+    qrels = staticmethod(FRAMES.get)
+
+
+def test_answers_are_told_apart_by_the_sets_that_train_on_them():
+    """t1 and t3 are the interpolation set; d9 is trained on by nobody, and d1 is not for "none"."""
+    p = restrain.Parameters(sizes=[1, 2], train_split="train", test_splits=["test"])
+    sets = {"interpolation-2": ["t1", "t3"], "extrapolation-2": ["t2", "t4"]}
+    similarity = {"near": 0.9, "far": 0.1, "both": 0.8, "none": 0.95, "aside": 0.2}
+    closest = pd.DataFrame({"query_id": list(similarity), "similarity": similarity.values()})
+    closest = pd.concat([closest.assign(regime=regime) for regime in REGIMES])
+    found = restrain.shared_answers(Judged(), p, sets, closest)
+    groups = found.groupby("answer_trained_in")["query_id"].apply(set).to_dict()
+    assert groups == {
+        "interpolation alone": {"near"},
+        "extrapolation alone": {"far"},
+        "both": {"both"},
+        "neither": {"none", "aside"},
+        "neither, as near": {"none"},
+    }
+    means = {"near": (0.8, 0.4), "none": (0.5, 0.5), "aside": (0.5, 0.4)}
+    rows = [
+        (query, regime, value)
+        for query, both in means.items()
+        for regime, value in zip(REGIMES, both, strict=True)
+    ]
+    values = pd.DataFrame(rows, columns=["query_id", "regime", "value"])
+    values = values.assign(model="DR (base)", measure="nDCG@10").merge(found, on="query_id")
+    by_group = effects(values, ["answer_trained_in", "model", "measure"], **HOW)
+    sentence = restrain.shared_answers_sentence(by_group, "nDCG@10", "DR (base)")
+    assert "interpolation alone -50.0 %" in sentence and "neither -10.0 %" in sentence
+    assert "neither, as near 0.0 %" in sentence and "(2 queries)" in sentence
+
+
 HOW = {"on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 100}
 
 
@@ -333,8 +380,8 @@ def test_the_trend_of_the_sizes_is_the_largest_minus_the_smallest_beside_table_6
     assert trend["model"].tolist() == ["DR (base)"]
     assert trend["difference"].item() == pytest.approx(-0.1 + 0.4)
     (sentence,) = restrain.size_trend_sentences(trend, "This run")
-    assert "at 900 training queries minus Δ at 100: +30.0 points of Δ" in sentence
-    assert sentence.endswith("200k minus 14k: +3.0 points of Δ.")  # -11 and -14 %
+    assert "at 900 training queries minus Δ at 100: +30.0 percentage points of Δ" in sentence
+    assert sentence.endswith("200k minus 14k: +3.0 percentage points of Δ.")  # -11 and -14 %
     one = losses[losses["n_train"] == 900]
     assert restrain.size_trend(one).empty and restrain.size_trend_sentences(one[:0], "") == []
 

@@ -32,6 +32,8 @@ from interextra.models.training.trainer import QueryBatches
 from interextra.notebooks import n10_compression as compression
 from interextra.notebooks.plans import cells_of
 from interextra.site.parameters import profile_parameters
+from interextra.stats.effects import effects
+from interextra.stats.trainings import weakest_over
 from interextra.store.errors import InputError
 from interextra.store.folders import Store
 
@@ -578,6 +580,28 @@ def test_published_differences_are_those_of_the_printed_tables():
         if claim.paper == "hofstaetter"
     ]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}
+
+
+def test_differences_beside_the_printed_ones_say_what_their_intervals_are_over():
+    systems = {compression.HNSW: 1, compression.FULL: 2, "BM25": 0}
+    rows = [
+        ("extrapolation", "nDCG@10", model, seed, query, 0.5 + 0.01 * place * (seed + 1))
+        for model, n_trainings in systems.items()
+        for seed in range(max(1, n_trainings))
+        for place, query in enumerate("abcd")
+    ]
+    columns = ["regime", "measure", "model", "seed", "query_id", "value"]
+    values = pd.DataFrame(rows, columns=columns)
+    trained = values["model"] + " " + values["seed"].astype(str)
+    values["trained"] = trained.where(values["model"] != "BM25", "")
+    by = ["regime", "measure", "model"]
+    means = effects(values, by, n_boot=50)
+    over = means.set_index("model")["over"]
+    beside = compression.beside_published(means).set_index(["first", "second"])
+    known = {model: over[model] for model in systems}
+    found = beside["over"][compression.HNSW, "BM25"]
+    assert found == weakest_over([known[compression.HNSW], known["BM25"]])
+    assert beside.loc[(compression.HNSW, "BM25"), "published"] == pytest.approx(0.0596)
 
 
 def test_the_sentence_on_zero_shot_has_both_numbers_and_the_interval():

@@ -4,6 +4,7 @@ one.
 
 import base64
 import json
+import shutil
 
 import nbformat
 import pandas as pd
@@ -154,14 +155,34 @@ def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path
     assert first.startswith("**We exclude each bucket of queries from training in turn. A dense")
     assert first.endswith(
         "** Agrees in direction on other real data seen before. RR@10: MedQuAD -28.0 % [-36.0, "
-        "-20.0]; published -11.5 %; four real collections -10.0 % [-12.0, -8.0] open by the gate; "
+        "-20.0]; published -11.5 %; four real collections -10.0 % [-12.0, -8.0]: open by the gate; "
         "without it holds on 2 of 2."
     )
     pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}]).to_csv(claims, index=False)
     first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]
     assert first.startswith(
-        "**Undecided on other real data: a dense retriever is less effective on a"
+        "**We cannot tell whether a dense retriever is less effective on a bucket"
     )
+    assert "** Undecided on other real data. RR@10: MedQuAD -28.0 %" in first
+    opposite = row | {"verdict": "undecided", "reason": "queries", "estimate": 0.1}
+    pd.DataFrame([opposite]).to_csv(claims, index=False)
+    first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]
+    assert "** Undecided on other real data, and our estimate points the other way." in first
+
+
+def test_the_box_has_what_the_title_asks_beyond_its_claim(tmp_path):
+    noted = NOTED | {"first_screen": "It falls by 2."}
+    committed = tmp_path / "reference"
+    finished(committed / "small" / "00_it", noted)
+    here = finished(tmp_path / "00_it", noted)
+    of_mini = finished(committed / "mini" / "00_it", noted)
+    place_of = {("mini", here): "On MedQuAD", ("small", here): "In this run"}
+    for (profile, folder), place in place_of.items():
+        box = answers._box("00_it", profile, folder, committed, "here")
+        assert box[0]["data"]["text/markdown"].endswith(f" {place}: It falls by 2.")
+    shutil.rmtree(committed / "small")
+    box = answers._box("00_it", "", of_mini, committed, "here")
+    assert box[0]["data"]["text/markdown"].endswith(" In one generated world: It falls by 2.")
 
 
 def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch, capsys):

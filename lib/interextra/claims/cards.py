@@ -83,5 +83,7 @@ def _part(name: str, text: str) -> str:
     is_outcome = name == "conclusion"
     look = OUTCOME if is_outcome else VALUE
     place = WHOLE_LINE if is_outcome else ""
-    said = escape(text, quote=False)
-    return f'<div{place}><dt style="{NAME}">{escape(name)}</dt><dd style="{look}">{said}</dd></div>'
+    value = escape(text, quote=False)
+    return (
+        f'<div{place}><dt style="{NAME}">{escape(name)}</dt><dd style="{look}">{value}</dd></div>'
+    )

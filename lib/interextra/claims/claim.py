@@ -19,7 +19,7 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import DRAWN, DRAWS, Effects
 from interextra.stats.tests import standard_error
-from interextra.stats.trainings import ONE_TRAINING, QUERIES, TRAININGS
+from interextra.stats.trainings import QUERIES, weakest_over
 from interextra.store.errors import InputError, offenders
 
 FILE = Path(__file__).with_name("claims.yaml")
@@ -89,6 +89,7 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     design: Literal["of the paper", "ours"] = "ours"
     scale: Literal["points", "change"] = "points"
     not_testable: dict[str, str] = {}
+    note: str = ""
     secondary: bool = False
     on_collections: str = ""
 
@@ -380,12 +381,7 @@ def _weakest_over(rows: pd.DataFrame, drawn_units: str) -> str:
 
     One row of a single training run says it of all. Where the rows do not say it: what is drawn.
     """
-    if "over" not in rows:
-        return drawn_units
-    for weakest in (ONE_TRAINING, TRAININGS):
-        if rows["over"].eq(weakest).any():
-            return weakest
-    return QUERIES
+    return weakest_over(rows["over"]) if "over" in rows else drawn_units
 
 
 def _nearness(claim: Claim, terms: Sequence[_Term]) -> dict[str, float]:

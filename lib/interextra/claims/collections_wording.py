@@ -27,9 +27,10 @@ NONE = "–"
 # What stands above the figure of a notebook's claims on real collections
 ABOUT = (
     "The claims of the profile `real` were written before anything was "
-    "trained on its collections (RESULTS.md has their rule). Each collection has its own interval; "
+    "trained on its collections ([the rules](results.md)). Each collection has its own interval; "
     "the mean is of the four that decide. Hollow: not shown to beat BM25 in domain."
 )
+NOTHING_TO_TEST = f"{OPEN} (the same on every query: there is nothing to test)"
 WITHOUT_MEAN = (INCOMPLETE, DESCRIBED)
 # columns of `page` → their names on cards
 HEADINGS = {
@@ -60,7 +61,7 @@ def whole(name: str) -> str:
 
 
 def _decision(parts: Sequence[Row]) -> str:
-    """Return what is said of a claim: by the rule with its gate, and where that is closed without.
+    """Return what is decided by the rule and the gate; where that is closed also by the rule alone.
 
     A claim with several parts holds where all of them do.
     """
@@ -71,23 +72,30 @@ def _decision(parts: Sequence[Row]) -> str:
     if INCOMPLETE in verdicts:
         return f"{INCOMPLETE}, {fewest:.0f} of the collections that decide answer it"
     text = _without_gate(parts)
-    gate, n = parts[0]["gate"], parts[0]["n"]
-    if gate == NO_GATE or pd.isna(gate):  # missing in a file
+    n = parts[0]["n"]
+    if parts[0]["gate"] == NO_GATE or pd.isna(parts[0]["gate"]):  # missing in a file
         return text
-    n_open = 0 if gate == CLOSED else len(gate.split(", "))
-    if n_open == n:
+    names = _ahead_on(parts)
+    if len(names) == n:
         return text
-    ahead = f"ahead of BM25 in domain on {n_open} of {n}"
-    if n_open:
-        ahead += f": {gate}"
+    ahead = f"ahead of BM25 in domain on {len(names)} of {n}"
+    if names:
+        ahead += f": {', '.join(names)}"
     return f"{OPEN} by the gate ({ahead}); without it {text}"
+
+
+def _ahead_on(parts: Sequence[Row]) -> list[str]:
+    """Return the collections where the systems of all parts are ahead of BM25 in domain."""
+    gates = ["" if part["gate"] == CLOSED else part["gate"] for part in parts]
+    first, *others = map(_listed, gates)
+    return [name for name in first if all(name in other for other in others)]
 
 
 def _without_gate(parts: Sequence[Row]) -> str:
     """Return what the rule says of a claim without a look at the gate."""
     verdicts = {part["verdict"] for part in parts}
     if verdicts == {CONSTANT}:
-        return f"{OPEN} (the same on every query: there is nothing to test)"
+        return NOTHING_TO_TEST
     if CONTRADICTED in verdicts:
         return CONTRADICTED
     if DEPENDS in verdicts:
@@ -132,14 +140,14 @@ def sentences(table: pd.DataFrame) -> list[str]:
     table : of `over_collections.judged`.
     """
     claims = {whole(name): every_claim()[name] for name in table["claim"]}
-    told = []
+    texts = []
     for name, decision in decisions(table).items():
         claim = claims[name]
         text = f"{claim.sentence.removesuffix('.')}: {decision}."
-        if claim.source:
+        if claim.source not in ("", "ours"):  # published, or seen on other data
             text += f" Known before: {claim.source}."
-        told.append(text)
-    return told
+        texts.append(text)
+    return texts
 
 
 def in_short(table: pd.DataFrame) -> dict[str, str]:
@@ -155,7 +163,7 @@ def in_short(table: pd.DataFrame) -> dict[str, str]:
         name = row["claim"]
         text = decided[whole(name)]
         if row["verdict"] not in WITHOUT_MEAN:
-            text = f"{_cell(row, every_claim()[name])} {text}"
+            text = f"{_cell(row, every_claim()[name])}: {text}"
         texts[name] = text
     return texts
 
@@ -190,28 +198,29 @@ def page(
 
     Returns
     -------
-    DataFrame[claim, the collections, mean, finds, random effects, prediction, worlds]
-        finds: the smallest effect that is found with 80 % power. random effects: the mean over
-        collections like these. prediction: 95 % interval of the effect on another one. worlds: see
-        `in_worlds`.
+    DataFrame[claim, unit, the collections, mean, finds, random effects, prediction, worlds]
+        unit: of all numbers of the row. finds: the smallest effect that is found with 80 % power.
+        random effects: the mean over collections like these. prediction: 95 % interval of the
+        effect on another one. worlds: see `in_worlds`.
     """
     worlds = in_worlds(table["claim"], of_worlds)
     names = each["collection"].unique()
     lines = []
     for row in table.to_dict("records"):
         claim = every_claim()[row["claim"]]
-        line = {"claim": _sentence(claim)}
-        line |= dict.fromkeys(names, NONE)
+        line = dict.fromkeys(names, NONE)
         for own in each[each["claim"] == claim.name].to_dict("records"):
             line[own["collection"]] = _cell(own, claim)
         is_judged = row["verdict"] not in WITHOUT_MEAN
         line[MEAN] = _cell(row, claim) if is_judged else NONE
         is_tested = is_judged and row["verdict"] != CONSTANT
-        line["finds"] = f"{100 * row['resolution']:.1f}" if is_tested else NONE
+        finds = with_unit(row["resolution"], claim.unit).lstrip("+")
+        line["finds"] = finds if is_tested else NONE
         line["random effects"] = _random_effects(row, claim) if is_judged else NONE
         line["prediction"] = _prediction(row, claim) if is_judged else NONE
         line[WORLDS] = _cell(worlds[claim.name], claim) if claim.name in worlds else NONE
-        lines.append(line)
+        numbers = {name: _without_unit(text, claim.unit) for name, text in line.items()}
+        lines.append({"claim": _sentence(claim), "unit": claim.unit or NONE} | numbers)
     return pd.DataFrame(lines)
 
 
@@ -257,6 +266,17 @@ def _cell(row: Row, claim: Claim) -> str:
     if row.get("error") == 0:
         return with_unit(row["estimate"], claim.unit)
     return spelled(row["estimate"], row["low"], row["high"], claim.unit)
+
+
+def _without_unit(text: str, unit: str) -> str:
+    """Return the numbers of a cell without their unit.
+
+    Examples
+    --------
+    >>> _without_unit("-53.8 % to -0.4 %", "%")
+    '-53.8 to -0.4'
+    """
+    return text.replace(f" {unit}", "") if unit else text
 
 
 def _random_effects(row: Row, claim: Claim) -> str:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from interextra.claims import collections_wording
 from interextra.claims.claim import Claim, of_collections
+from interextra.claims.collections_wording import NOTHING_TO_TEST
 from interextra.claims.over_collections import INCOMPLETE, OPEN
 from interextra.claims.wording import (
     DEPENDS,
@@ -50,12 +51,14 @@ class Counts(NamedTuple):
     """How many claims are put to real collections."""
 
     asked: int
-    answered: int
+    measured: int
     decided: int
 
 
 def tally_over_collections(tables: Iterable[pd.DataFrame]) -> Counts:
-    """Return how many claims of the section `real` the collections answer, and decide.
+    """Return how many claims of the section `real` the collections measure, and decide.
+
+    A claim whose rows are the same on every query measures nothing.
 
     Parameters
     ----------
@@ -66,13 +69,13 @@ def tally_over_collections(tables: Iterable[pd.DataFrame]) -> Counts:
     for table in tables:
         decisions |= collections_wording.decisions(table)
     asked = {collections_wording.whole(name) for name in of_collections()}
-    answered = [
+    measured = [
         decision
         for name, decision in decisions.items()
-        if name in asked and not decision.startswith(INCOMPLETE)
+        if name in asked and not decision.startswith(INCOMPLETE) and NOTHING_TO_TEST not in decision
     ]
-    n_decided = sum(not decision.startswith(OPEN) for decision in answered)
-    return Counts(len(asked), len(answered), n_decided)
+    n_decided = sum(not decision.startswith(OPEN) for decision in measured)
+    return Counts(len(asked), len(measured), n_decided)
 
 
 def tally(tables_of_notebooks: Iterable[Tables]) -> Counter[str]:
@@ -94,15 +97,15 @@ def tally(tables_of_notebooks: Iterable[Tables]) -> Counter[str]:
 
 def _outcome(claim: Claim, rows: Rows, text: str) -> str:
     """Return the outcome that a conclusion means: what is decided counts, wherever it is."""
-    said = outcomes(claim, rows)
-    positive = [data for data, outcome in said.items() if outcome.startswith(POSITIVE)]
+    outcome_of = outcomes(claim, rows)
+    positive = [data for data, outcome in outcome_of.items() if outcome.startswith(POSITIVE)]
     is_negative = any(word in text for word in NEGATIVE)
     if text == DEPENDS or (positive and is_negative):
         return DEPENDS
     if positive == ["worlds"]:
         return IN_WORLDS
     if positive:
-        is_seen = any(is_known(claim, data) for data in positive)
+        is_seen = any(is_known(claim, data) for data in positive if data != "worlds")
         return SEEN_BEFORE if is_seen else ON_REAL
     if is_negative:
         return CONTRADICTED
@@ -124,6 +127,8 @@ def in_words(counts: Counter[str], data: str) -> str:
     >>> in_words(Counter({CONTRADICTED: 3, DEPENDS: 1}), "MedQuAD")
     'Of 4 claims that were judged on MedQuAD, 3 are contradicted and 1 depends on the data.'
     """
+    if not counts.total():
+        return f"No claim was judged on {data}."
     parts = []
     for outcome, (of_one, of_several) in OUTCOMES.items():
         count = counts[outcome]

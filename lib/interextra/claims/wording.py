@@ -15,7 +15,14 @@ import yaml
 
 from interextra.claims import collections_wording
 from interextra.claims.claim import Claim, every_claim
-from interextra.claims.judgement import GATE, ONE_COLLECTION, ONE_WORLD, UNMEASURED
+from interextra.claims.judgement import (
+    FEW,
+    GATE,
+    NO_VARIATION,
+    ONE_COLLECTION,
+    ONE_WORLD,
+    UNMEASURED,
+)
 from interextra.stats.formatting import spelled, with_unit
 from interextra.stats.trainings import ONE_TRAINING
 
@@ -31,7 +38,7 @@ ANSWERS = Path(__file__).with_name("answers.yaml")
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
 # Real data by notebook or claim; else MedQuAD
-REAL = {
+REAL_DATA_OF = {
     "01_overlap_annotation_analysis": "MS MARCO",
     "11_pool_bias": "TREC DL",
     "finished-near": "TREC DL",
@@ -63,7 +70,7 @@ DEPENDS = "depends on the data"
 UNDECIDED = "undecided"
 UNJUDGED = "not judged"
 UNTESTABLE = "not testable"
-OPEN = (UNDECIDED, UNJUDGED, UNTESTABLE)
+OPEN_OUTCOMES = (UNDECIDED, UNJUDGED, UNTESTABLE)
 # Why it is undecided, where the reason alone is no phrase
 REASONS = {
     "queries": "too few queries",
@@ -110,7 +117,7 @@ def sentences(tables: Tables, notebook: str = "") -> list[str]:
     for claim, rows in by_claim(tables):
         if claim.name == title.get("claim"):
             answer.append(_answer(claim, rows, title))
-        elif conclusion(claim, rows).startswith(OPEN):
+        elif conclusion(claim, rows).startswith(OPEN_OUTCOMES):
             undecided.append(_sentence(claim, rows))
         else:
             decided.append(_sentence(claim, rows))
@@ -148,12 +155,15 @@ def lead(
             on_collections = _on_collections(claim, over_collections)
             if on_collections:
                 outcome = beside_collections(outcome)
-            evidence = f"{_estimates(claim, rows)}{on_collections}."
-            if outcome.startswith(OPEN):
-                answer = f"{outcome.capitalize()}: {_after_colon(claim.sentence)}"
-                return Lead(answer, evidence)
-            answer = _first_sentence(claim, rows, title)
-            return Lead(answer, f"{outcome.capitalize()}. {evidence}")
+            estimates = "; ".join(_estimates_of_data(claim, rows))
+            if outcome.startswith(OPEN_OUTCOMES):
+                answer = f"{_open_question(claim)}."
+                outcome += _other_way(claim, rows)
+            else:
+                answer = _first_sentence(claim, rows, title)
+            about = f"{claim.statistic}{claim.measure}"
+            evidence = f"{outcome.capitalize()}. {about}: {estimates}{on_collections}."
+            return Lead(answer, evidence)
     return None
 
 
@@ -192,39 +202,58 @@ def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     estimates = _estimates(claim, rows)
     intervals = _intervals(claim, rows)
     outcome = conclusion(claim, rows)
-    if outcome.startswith(OPEN):
-        word = _open_word(outcome).capitalize()
+    if outcome.startswith(OPEN_OUTCOMES):
+        word = _open_word(outcome)
         reasons = "; ".join(_reasons_of_answer(claim, rows))
-        sentence = _after_colon(claim.sentence).removesuffix(".")
-        return f"{word} ({reasons}): {sentence} ({estimates}; {intervals})."
+        question = _open_question(claim)
+        return f"{question}: {word}, {reasons} ({estimates}; {intervals})."
     answer = _first_sentence(claim, rows, title).removesuffix(".")
     reasoned = _conclusion_with_reasons(claim, rows)
     return f"{answer}: {reasoned} ({estimates}; {intervals})."
 
 
+def _open_question(claim: Claim) -> str:
+    """Return what is not known while a claim is open."""
+    return f"We cannot tell whether {_after_colon(claim.sentence).removesuffix('.')}"
+
+
+def _other_way(claim: Claim, rows: Rows) -> str:
+    """Return that all estimates of a claim of a direction point against it; "" where not."""
+    if claim.asks == "equal":
+        return ""
+    sign = 1 if claim.asks == "above" else -1
+    is_against = all(sign * row["estimate"] < 0 for row in rows.values())
+    if not is_against:
+        return ""
+    one = ", and our estimate points the other way"
+    return one if len(rows) == 1 else ", and all our estimates point the other way"
+
+
 def _first_sentence(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     """Return what a decided conclusion says to the title, and whether worlds alone say it."""
     sentence = _said_to_title(claim, conclusion(claim, rows), title)
-    said = outcomes(claim, rows)
-    deciding = {data for data, outcome in said.items() if not outcome.startswith(OPEN)}
+    outcome_of = outcomes(claim, rows)
+    deciding = {
+        data for data, outcome in outcome_of.items() if not outcome.startswith(OPEN_OUTCOMES)
+    }
     return f"In generated worlds: {_after_colon(sentence)}" if deciding == {"worlds"} else sentence
 
 
 def _said_to_title(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
     """Return the sentence for a decided conclusion."""
-    if outcome.startswith(POSITIVE):
-        return title["holds"]
-    if outcome.startswith(NEGATIVE):
-        return title["contradicted"]
-    is_also_positive = any(word in outcome for word in POSITIVE)
-    if outcome == DEPENDS or is_also_positive:
+    is_positive = any(word in outcome for word in POSITIVE)
+    is_negative = any(word in outcome for word in NEGATIVE)
+    is_equal = NO_DIFFERENCE in outcome
+    if outcome == DEPENDS or is_positive + is_negative + is_equal > 1:
         return f"It depends on the data. {claim.sentence}"
-    return title["equal"]
+    if is_positive:
+        return title["holds"]
+    return title["contradicted"] if is_negative else title["equal"]
 
 
 def _open_word(outcome: str) -> str:
     """Return why a conclusion is open, in a word; "" where it is decided on all data."""
-    return next((word for word in OPEN if word in outcome), "")
+    return next((word for word in OPEN_OUTCOMES if word in outcome), "")
 
 
 def _after_colon(sentence: str) -> str:
@@ -238,7 +267,7 @@ def _conclusion_with_reasons(claim: Claim, rows: Rows) -> str:
     """Return the conclusion, why it is open, and why data sets cannot test it."""
     text = conclusion(claim, rows)
     if _open_word(text) in (UNDECIDED, UNJUDGED):
-        text = f"{text}, {_why_open(rows)}"
+        text = f"{text}, {_why_open(claim, rows)}"
     return _with_untestable(text, claim, rows)
 
 
@@ -249,11 +278,20 @@ def _with_untestable(text: str, claim: Claim, rows: Rows) -> str:
     return text
 
 
+def _with_notes(claim: Claim, rows: Rows) -> str:
+    """Return the conclusion for a page: why there is none, and what else is to be known."""
+    text = conclusion(claim, rows)
+    if text == UNJUDGED:
+        text = f"{text}, {_why_open(claim, rows)}"
+    text = _with_untestable(text, claim, rows)
+    return f"{text} ({claim.note})" if claim.note else text
+
+
 def _reasons_of_answer(claim: Claim, rows: Rows) -> list[str]:
     """Return why an answer is open, and why data sets cannot test the claim."""
     if _open_word(conclusion(claim, rows)) == UNTESTABLE:
         return _why_untestable(claim, rows)
-    return [_why_open(rows), *_why_untestable(claim, rows)]
+    return [_why_open(claim, rows), *_why_untestable(claim, rows)]
 
 
 def _why_untestable(claim: Claim, rows: Rows) -> list[str]:
@@ -262,33 +300,36 @@ def _why_untestable(claim: Claim, rows: Rows) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
-def _why_open(rows: Rows) -> str:
-    """Return why a claim is undecided, or has no verdict, by its row in each data set."""
+def _why_open(claim: Claim, rows: Rows) -> str:
+    """Return why a claim is undecided, or has no verdict: the first reason of a data set."""
     if not any(row["verdict"] for row in rows.values()):
         reasons = [row["reason"] for row in rows.values()]
         for alone, why in ALONE.items():
             if alone in reasons:
                 return why
-        return "a secondary claim"
-    for row in rows.values():
+        return "as a secondary claim"
+    for data, row in rows.items():
         reason: str = row["reason"]
-        if _is_open(row) and reason:
+        if data not in claim.not_testable and _is_open(row) and reason:
             return REASONS.get(reason, reason)
     return "no estimate"
 
 
 def _estimates(claim: Claim, rows: Rows) -> str:
     """Return the estimates of each data set, what is published, and the margin where it decides."""
-    parts = []
-    for data, row in rows.items():
-        name = data_name(data, claim)
-        parts.append(f"{name} {_estimate(row, claim)}")
-    if np.isfinite(claim.published):
-        parts.append(f"published {published(claim)}")
+    parts = _estimates_of_data(claim, rows)
     is_sized = any(row["size"] for row in rows.values())
     if claim.asks == "equal" or is_sized:
         parts.append(f"margin {margin(claim)}")
     return f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
+
+
+def _estimates_of_data(claim: Claim, rows: Rows) -> list[str]:
+    """Return the estimate of each data set, and what is published."""
+    parts = [f"{data_name(data, claim)} {_estimate(row, claim)}" for data, row in rows.items()]
+    if np.isfinite(claim.published):
+        parts.append(f"published {published(claim)}")
+    return parts
 
 
 def _estimate(row: Row, claim: Claim) -> str:
@@ -354,23 +395,23 @@ def conclusion(claim: Claim, rows: Rows) -> str:
     >>> conclusion(every_claim()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
     'agrees in direction in the worlds, undecided on real data'
     """
-    said = outcomes(claim, rows)
-    if not said:
+    outcome_of = outcomes(claim, rows)
+    if not outcome_of:
         return UNJUDGED
-    tested = said.keys() - claim.not_testable.keys()
+    tested = outcome_of.keys() - claim.not_testable.keys()
     verdicts = {rows[data]["verdict"] for data in tested}
     if {"holds", "contradicted"} <= verdicts:
         return DEPENDS
     places: dict[str, list[str]] = {}
-    for data, outcome in said.items():
+    for data, outcome in outcome_of.items():
         place = PLACES.get(data, data)
-        if is_known(claim, data) and outcome not in OPEN:
+        if is_known(claim, data) and outcome not in OPEN_OUTCOMES:
             place += " seen before"
         places.setdefault(outcome, []).append(place)
-    if len(said) > 1 and len(places) == 1 and outcome in OPEN:
+    if len(outcome_of) > 1 and len(places) == 1 and outcome in OPEN_OUTCOMES:
         return outcome
     texts = [f"{outcome} {' and '.join(where)}" for outcome, where in places.items()]
-    decided_first = sorted(texts, key=lambda text: text.startswith(OPEN))
+    decided_first = sorted(texts, key=lambda text: text.startswith(OPEN_OUTCOMES))
     return ", ".join(decided_first)
 
 
@@ -381,8 +422,8 @@ def outcomes(claim: Claim, rows: Rows) -> dict[str, str]:
     ----------
     claim, rows : see `conclusion`.
     """
-    said = {data: _outcome(claim, data, row) for data, row in rows.items()}
-    return {data: outcome for data, outcome in said.items() if outcome != UNJUDGED}
+    outcome_of = {data: _outcome(claim, data, row) for data, row in rows.items()}
+    return {data: outcome for data, outcome in outcome_of.items() if outcome != UNJUDGED}
 
 
 def is_known(claim: Claim, data: str) -> bool:
@@ -450,7 +491,9 @@ def page(tables: Tables, over_collections: pd.DataFrame | None = None) -> pd.Dat
         A cell of a data set is `formatted`. Empty without any row.
     """
     asked = [data for data in tables if len(tables[data])]
-    said = {} if over_collections is None else collections_wording.in_short(over_collections)
+    on_collections: dict[str, str] = {}
+    if over_collections is not None:
+        on_collections = collections_wording.in_short(over_collections)
     lines, conclusions = [], []
     for claim, rows in by_claim(tables):
         line = {
@@ -460,12 +503,11 @@ def page(tables: Tables, over_collections: pd.DataFrame | None = None) -> pd.Dat
         }
         for data in asked:
             name = data_name(data, claim)
-            line[name] = formatted(rows[data]) if data in rows else NONE
-        if claim.on_collections in said:
-            line[FOUR] = said[claim.on_collections]
+            line[name] = formatted(rows[data], claim) if data in rows else NONE
+        if claim.on_collections in on_collections:
+            line[FOUR] = on_collections[claim.on_collections]
         lines.append(line)
-        text = conclusion(claim, rows)
-        conclusions.append(_with_untestable(text, claim, rows))
+        conclusions.append(_with_notes(claim, rows))
     if not lines:
         return pd.DataFrame()
     return pd.DataFrame(lines).fillna(NONE).assign(conclusion=conclusions)
@@ -491,7 +533,7 @@ def data_name(data: str, claim: Claim) -> str:
     """Return the name of a data set in sentences and columns of a claim."""
     if data != "MedQuAD":
         return NAMED.get(data, data)
-    return REAL.get(claim.name) or REAL.get(claim.notebook, data)
+    return REAL_DATA_OF.get(claim.name) or REAL_DATA_OF.get(claim.notebook, data)
 
 
 def margin(claim: Claim) -> str:
@@ -553,14 +595,13 @@ def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     reason: str = row["reason"]
     reasons = [MANY.get(reason, reason)] if reason else []
     if reason == GATE and np.isfinite(row["lead"]):
-        lead = with_unit(row["lead"], "points")
-        return [*reasons, f"lead {lead}"]
+        return [*reasons, f"lead {with_unit(row['lead'], 'points')}"]
     resolution = row.get("resolution", np.nan)
-    is_excluded = reason.startswith("gate")
-    if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):
+    has_no_size = reason.startswith("gate") or reason in (FEW, NO_VARIATION)
+    if row["verdict"] != "undecided" or has_no_size or not np.isfinite(resolution):
         return reasons
     reasons.append(_detects(claim, resolution))
-    if claim.asked == 0:  # nothing is asked of a baseline that finds nothing
+    if claim.asked == 0:  # a published effect of 0 has no size to detect
         return reasons
     times = (resolution / claim.asked) ** 2
     if times > REACHABLE:

@@ -151,14 +151,19 @@ def _lines(part: DataFrame, x: str, hue: Names) -> dict[str, DataFrame]:
 
 
 def _rises(parts: Iterable[DataFrame], x: str, y: str, hue: Names) -> DataFrame:
-    """Return the name of each line of all panels, and how much higher it ends than it begins."""
+    """Return the name of each line of all panels, and how much higher it ends than it begins.
+
+    Columns: name, rise, is_steady (no step goes the other way).
+    """
     rises = []
     for part in parts:
         for name, line in _lines(part, x, hue).items():
             values = line[y].tolist()
             rise = values[-1] - values[0]
-            rises.append((name, rise))
-    return DataFrame(rises, columns=["name", "rise"])
+            steps = np.diff(values) * np.sign(rise)
+            is_steady = bool((steps >= 0).all())
+            rises.append((name, rise, is_steady))
+    return DataFrame(rises, columns=["name", "rise", "is_steady"])
 
 
 def _asides(frame: DataFrame, x: str, names: Collection[str], log: bool) -> dict[str, float]:
@@ -231,14 +236,17 @@ def _rising(parts: Iterable[DataFrame], x: str, y: str, hue: Names, label: str) 
     lines = _rises(parts, x, y, hue)
     names = lines["name"]
     over = in_words(x)
-    for side, is_there in {"rises": lines["rise"] > 0, "falls": lines["rise"] < 0}.items():
+    which = "Every" if len(lines) > 1 else "The"
+    sides = {("rises", "higher"): lines["rise"] > 0, ("falls", "lower"): lines["rise"] < 0}
+    for (steadily, in_the_end), is_there in sides.items():
+        if is_there.all() and lines["is_steady"].all():
+            return f"{which} line of {label} {steadily} with {over}."
         if is_there.all():
-            which = "Every" if len(lines) > 1 else "The"
-            return f"{which} line of {label} {side} with {over}."
+            return f"{which} line of {label} is {in_the_end} at its end than at its beginning."
     if names.str.isdigit().all():
         names = f"{in_words(hue)} " + names
-    sides = {
-        f"Rising with {over}": lines["rise"] > 0,
-        "Falling": lines["rise"] < 0,
+    by_end = {
+        f"Higher at the end of {over} than at its beginning": lines["rise"] > 0,
+        "Lower": lines["rise"] < 0,
     }
-    return counted(sides, names, " panels")
+    return counted(by_end, names, " panels")

@@ -45,6 +45,13 @@ from interextra.store.folders import Store
 SYSTEM = ["n_train", "model", "measure"]  # what names a row of the tables of this notebook
 NEAREST = "mean cosine to the nearest test query"  # of a training set, as the figure names it
 NEARER = "0.1 more similarity"  # a term of the regression
+# Which of the largest sets hold another query that a relevant passage of the test query answers …
+IN_INTERPOLATION = "interpolation alone"
+IN_EXTRAPOLATION = "extrapolation alone"
+IN_BOTH = "both"
+IN_NEITHER = "neither"
+# … and of IN_NEITHER those that are as near to their training queries as most of IN_INTERPOLATION
+AS_NEAR = "neither, as near"
 NAMES = {  # columns of tables → their headings on the page
     "delta": "Δ [95 % CI]",
     "published_n_train": "published size",
@@ -109,6 +116,8 @@ def plan(p: Parameters) -> plans.Plan:
     queries = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
     banded = _banded(p, split.vectors)
     grid = _grid(p, banded, queries)
+    if p.test_draws:  # they are compared with the sets of all test queries at once
+        plans.refuse_unknown("draw_train", [p.draw_train], p.sizes)
     draws = plans.runs_of_draws(p, systems, plans.draws_of(p))
     training_sets = plans.in_both_regimes(split, p.sizes)
     runs = plans.runs(p, systems, training_sets, queries)
@@ -195,6 +204,80 @@ def moderators(data: Collection, train_split: str, test_splits: Sequence[str]) -
 def _answers(qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the judgements that are relevant."""
     return qrels[qrels["relevance"] >= TRAINED]
+
+
+def shared_answers(
+    data: Collection, p: Parameters, sets: Mapping[str, Sequence[str]], closest: pd.DataFrame
+) -> pd.DataFrame:
+    """Return in which of the largest sets a relevant passage of a test query is a positive.
+
+    A relevant passage of a test query can be a positive of a training query of the interpolation
+    set. Then a loss in extrapolation is that of a passage that was not trained on, whatever the
+    distance of the queries. So the test queries are told apart by their passages; AS_NEAR, a part
+    of IN_NEITHER, holds those at least as similar to their nearest training query in interpolation
+    as three quarters of IN_INTERPOLATION. Test queries without a relevant passage have no row.
+
+    Parameters
+    ----------
+    data
+        The collection.
+    p
+        Parameters of the notebook.
+    sets
+        Of ReSTrain: name of a set → ids of its training queries.
+    closest
+        Of `nearest_queries`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query_id, answer_trained_in: a row for each group of a test query
+    """
+    size = max(p.sizes)
+    trained = _answers(data.qrels(p.train_split))
+    tested = pd.concat([_answers(data.qrels(split)) for split in p.test_splits])
+    has_positive = {}
+    for regime in REGIMES:
+        of_set = trained[trained["query_id"].isin(sets[f"{regime}-{size}"])]
+        is_positive = tested["doc_id"].isin(of_set["doc_id"])
+        has_positive[regime] = is_positive.groupby(tested["query_id"]).any()
+    interpolation, extrapolation = (has_positive[regime] for regime in REGIMES)
+    groups = pd.Series(IN_NEITHER, interpolation.index)
+    groups[interpolation] = IN_INTERPOLATION
+    groups[extrapolation] = IN_EXTRAPOLATION
+    groups[interpolation & extrapolation] = IN_BOTH
+    in_interpolation = closest[closest["regime"] == REGIMES[0]]
+    similarity = in_interpolation.set_index("query_id")["similarity"].reindex(groups.index)
+    least = similarity[groups == IN_INTERPOLATION].quantile(0.25)
+    as_near = groups[(groups == IN_NEITHER) & (similarity >= least)].index
+    parts = [groups, pd.Series(AS_NEAR, as_near)]
+    table = pd.concat(parts).rename_axis("query_id").rename("answer_trained_in")
+    return table.reset_index()
+
+
+def shared_answers_sentence(losses: pd.DataFrame, measure: str, model: str) -> str:
+    """Return the loss of a system by where the answers of the test queries were trained on.
+
+    Only the three groups that tell distance from passages are named.
+
+    Parameters
+    ----------
+    losses
+        Effects by answer_trained_in, model and measure, with n_queries.
+    measure, model
+        The ones to name.
+    """
+    is_named = (losses["measure"] == measure) & (losses["model"] == model)
+    named = with_interval(losses[is_named]).set_index("answer_trained_in")
+    texts = []
+    for group in (IN_INTERPOLATION, IN_NEITHER, AS_NEAR):
+        if group in named.index:
+            row = named.loc[group]
+            texts.append(f"{group} {row['delta']} ({row['n_queries']:,} queries)")
+    return (
+        f"Δ {measure} of {model} by the sets in which a relevant passage of the test query is a "
+        f"positive of another query: {'; '.join(texts)} (individual intervals)."
+    )
 
 
 def described_sets(tuned: Mapping[int, Regimes]) -> pd.DataFrame:
@@ -300,20 +383,20 @@ def over_draws(each: Effects, at_once: pd.DataFrame, p: Parameters) -> pd.DataFr
     Returns
     -------
     pandas.DataFrame
-        n_train, model, measure, test_queries (in words), delta, low, high, n_trainings. Intervals
-        over draws are Student's, see `stats.effects.across`.
+        n_train, model, measure, test_queries (in words), delta, low, high, n_trainings (of all
+        draws together). Intervals over draws are Student's, see `stats.effects.across`.
     """
     drawn = across(each, "draw", SYSTEM, "delta")
-    trainings = each.groupby(SYSTEM, sort=False)["n_trainings"].sum().to_numpy()
+    trainings = each.groupby(SYSTEM, sort=False)["n_trainings"].sum()
     in_words = f"{p.test_draws} × {p.test_size}"
-    drawn = drawn.assign(test_queries=in_words, n_trainings=trainings)
+    drawn = drawn.merge(trainings.reset_index(), on=SYSTEM).assign(test_queries=in_words)
     same_size = at_once[at_once["n_train"] == p.draw_train]
     both = pd.concat([drawn, same_size.assign(test_queries="all at once")])
     return both[[*SYSTEM, "test_queries", "delta", "low", "high", "n_trainings"]]
 
 
 def draws_sentence(few: pd.DataFrame, measure: str, p: Parameters) -> str:
-    """Return what few test queries at a time change of the loss of DR, in a sentence.
+    """Return Δ of DR with sets selected for few test queries, and for all at once.
 
     Parameters
     ----------
@@ -324,15 +407,30 @@ def draws_sentence(few: pd.DataFrame, measure: str, p: Parameters) -> str:
     p
         Parameters of the notebook.
     """
-    is_dense = few["model"] == "DR (base)"
-    of_measure = few[is_dense & (few["measure"] == measure)]
-    over, at_once = with_interval(of_measure)["delta"]
+    over, at_once = _dense_over_draws(few, measure)
     chosen = f"{p.draw_train:,} training queries selected for {p.test_size} test queries"
     return (
         f"DR (base), {chosen} ({p.test_draws} draws): Δ {measure} {over}, over the draws with "
         "their training sets (the claim's own interval is over the queries of these draws alone); "
         f"for all test queries {at_once} (individual intervals)."
     )
+
+
+def draws_in_short(few: pd.DataFrame, measure: str, p: Parameters) -> str:
+    """Return `draws_sentence` for the first screen."""
+    over, at_once = _dense_over_draws(few, measure)
+    return (
+        f"Δ {measure} of DR (base), sets for {p.test_size} test queries at a time: {over}; for all "
+        f"at once: {at_once}."
+    )
+
+
+def _dense_over_draws(few: pd.DataFrame, measure: str) -> tuple[str, str]:
+    """Return Δ of DR over draws of test queries, and of all at once, with their intervals."""
+    is_dense = few["model"] == "DR (base)"
+    of_measure = few[is_dense & (few["measure"] == measure)]
+    over, at_once = with_interval(of_measure)["delta"]
+    return over, at_once
 
 
 def mean_agreement(per_query: pd.DataFrame) -> pd.DataFrame:
@@ -628,11 +726,11 @@ def size_trend_sentences(trend: pd.DataFrame, source: str) -> list[str]:
     for row in trend.itertuples():
         key = (row.model, row.measure)
         theirs = printed[largest, *key] - printed[smallest, *key]
-        ours = spelled(row.difference, row.low, row.high, "points of Δ")
+        ours = spelled(row.difference, row.low, row.high, "percentage points of Δ")
         sizes = f"at {row.first:,} training queries minus Δ at {row.second:,}"
         sentences.append(
             f"{source}, {row.model}, Δ of {row.measure} {sizes}: {ours};\n"
-            f"published, {largest} minus {smallest}: {with_unit(theirs, 'points of Δ')}."
+            f"published, {largest} minus {smallest}: {with_unit(theirs, 'percentage points of Δ')}."
         )
     return sentences
 

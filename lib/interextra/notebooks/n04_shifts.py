@@ -37,7 +37,7 @@ from interextra.splits.shift import Shift, in_a_cluster, in_domain
 from interextra.splits.topics import SWITCHES, Topics, topics
 from interextra.splits.years import ANY_YEAR, NewPassages, UpToYear, part_of
 from interextra.stats.effects import Effects, effects
-from interextra.stats.formatting import with_interval
+from interextra.stats.formatting import with_interval, with_unit
 from interextra.store import InputError, Store
 
 Options = dict[str, Any]  # arguments of `splits.topics.topics`
@@ -761,6 +761,23 @@ def metrics(means: pd.DataFrame) -> dict[str, float]:
     for row in means.itertuples():
         named[f"mean_delta_{row.shift}_{row.model}"] = row.delta
     return named
+
+
+def means_sentence(means: pd.DataFrame, model: str = "DR (base)") -> str:
+    """Return the mean Δ of a system for each shift, the largest loss first; "" without any.
+
+    Examples
+    --------
+    >>> rows = [("topics", "ColBERT", "RR@10", -0.1), ("length", "ColBERT", "RR@10", -0.2)]
+    >>> means = pd.DataFrame(rows, columns=["shift", "model", "measure", "delta"])
+    >>> means_sentence(means, "ColBERT")
+    'Mean Δ of RR@10, ColBERT: length -20.0 %, topics -10.0 %.'
+    """
+    ordered = means[means["model"] == model].sort_values("delta", kind="stable")
+    if ordered.empty:
+        return ""
+    losses = [f"{row.shift} {with_unit(row.delta, '%')}" for row in ordered.itertuples()]
+    return f"Mean Δ of {ordered['measure'].iloc[0]}, {model}: {', '.join(losses)}."
 
 
 def ranges_over_clusters(losses: pd.DataFrame) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from interextra.splits.split import REGIMES
 from interextra.stats.bootstrap import interval
 from interextra.stats.correlation import correlations
 from interextra.stats.effects import Effects
+from interextra.stats.formatting import with_unit
 from interextra.store import InputError, Store
 
 # A passage and its question, see `six_passages`
@@ -332,6 +333,23 @@ def is_excluded(rows: pd.DataFrame, ahead: pd.DataFrame, by: Sequence[str]) -> p
     is_behind = pd.MultiIndex.from_frame(rows[labels]).isin(behind)
     is_neural = ~rows["model"].str.startswith(BM25)
     return is_behind & is_neural
+
+
+def losses_sentence(rows: pd.DataFrame, protocol: str = "ReSTTest") -> str:
+    """Return Δ of each system under a protocol, the largest loss first; "" without any.
+
+    Parameters
+    ----------
+    rows
+        Of one measure per protocol: protocol, model, measure, delta.
+    protocol
+        The one to name.
+    """
+    ordered = rows[rows["protocol"] == protocol].sort_values("delta", kind="stable")
+    if ordered.empty:
+        return ""
+    losses = [f"{row.model} {with_unit(row.delta, '%')}" for row in ordered.itertuples()]
+    return f"Δ of {ordered['measure'].iloc[0]} under {protocol}: {', '.join(losses)}."
 
 
 def sentences(rows: pd.DataFrame) -> list[str]:

@@ -49,7 +49,7 @@ from interextra.splits.resttest import sides
 from interextra.splits.shift import Shift, in_domain
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
-from interextra.stats.formatting import with_interval
+from interextra.stats.formatting import with_interval, with_unit
 from interextra.store import Cell, Store, write_json
 
 NONE = "none"  # where nothing is drawn
@@ -708,7 +708,7 @@ def compared_with_control(effect: pd.DataFrame) -> pd.DataFrame:
 def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
     """Return `share_of_loss` for the page, with both intervals."""
     page = with_interval(effect, "share_of_loss")
-    page = with_interval(page, "saved", "points of Δ", "saved_low", "saved_high")
+    page = with_interval(page, "saved", "percentage points of Δ", "saved_low", "saved_high")
     names = {
         "against": "compared with",
         "saved": "reduction",
@@ -753,7 +753,8 @@ def reduction_sentence(effect: pd.DataFrame) -> str:
     if rows.empty:
         return ""
     system = rows["model"] + ", " + rows["negatives"] + " negatives"
-    reductions = system + ": " + rows["reduction"]
+    loss = judged.loc[rows.index, "delta"].map(partial(with_unit, unit="%"))
+    reductions = system + ": " + rows["reduction"] + " of " + loss
     has_control = judged["against"] == "control"
     compared = "no control was trained"
     if has_control.all():

@@ -40,8 +40,9 @@ from interextra.notebooks.parameters import (
 )
 from interextra.papers import published
 from interextra.splits.split import REGIMES
-from interextra.stats.effects import effects
+from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import spelled, with_interval, with_unit
+from interextra.stats.trainings import weakest_over
 from interextra.store import InputError, Store
 
 # the system whose vectors are compressed and searched, and with which others are compared
@@ -444,6 +445,32 @@ def published_differences() -> pd.DataFrame:
         parts.append(part.reset_index())
     columns = ["regime", "measure", "first", "second", "scaled", "rounding"]
     return pd.concat(parts, ignore_index=True)[columns]
+
+
+def beside_published(means: Effects) -> Effects:
+    """Return our differences of the runs that Tables 2 and 4 compare, beside the printed ones.
+
+    Parameters
+    ----------
+    means
+        Means of the systems by regime, measure and model.
+
+    Returns
+    -------
+    Effects[regime, measure, first, second, difference, low, high, over, published, verdict]
+        over: what the interval is over, see `effects`.
+    """
+    printed = published_differences()
+    named = printed[["first", "second"]].drop_duplicates()
+    ours = means.contrast("model", list(named.itertuples(index=False, name=None)))
+    over_of = means.set_index(["regime", "measure", "model"])["over"]
+    over = []
+    for row in ours.itertuples():
+        systems = [(row.regime, row.measure, model) for model in (row.first, row.second)]
+        over.append(weakest_over(over_of[systems]))
+    ours.insert(len(ours.columns) - 1, "over", over)
+    beside = ours.beside(printed, on=["regime", "measure", "first", "second"])
+    return beside[beside["published"].notna()]
 
 
 def zero_shot_sentence(beside: pd.DataFrame) -> str:

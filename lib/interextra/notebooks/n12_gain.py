@@ -52,12 +52,15 @@ SPARED = "left-out kind, unexposed"
 CONDITIONS = [BM25, BASE, RANDOM, FAR, OUT, SPARED]
 TAKEN_APART = [BM25, BASE, RANDOM, OUT]  # conditions without which there is no gain to take apart
 MERGED_ALPHAS = (0.25, 0.5, 0.75, 1.0)  # of the models without a kind; 1: not merged
+KEPT = "kept on a left-out kind"
+EXPOSED = "lost to exposed negatives"
+KIND = "interpolation: needs the kind"
 # of the gain → the two conditions whose difference it is; the first four add up: 1 = 2 + 3 + 4
 PARTS = {
     "whole gain": (RANDOM, BASE),
-    "kept on a left-out kind": (OUT, BASE),
-    "lost to exposed negatives": (SPARED, OUT),
-    "interpolation: needs the kind": (RANDOM, SPARED),
+    KEPT: (OUT, BASE),
+    EXPOSED: (SPARED, OUT),
+    KIND: (RANDOM, SPARED),
     "kept with far training queries": (FAR, BASE),
     "interpolation: needs near queries": (RANDOM, FAR),
 }
@@ -657,7 +660,7 @@ def published_leads(root: Path, seed: int, n_boot: int) -> Effects:
 
 
 def answer_sentences(parts: pd.DataFrame, agreed: pd.DataFrame, measure: str) -> list[str]:
-    """Return the gain, what is kept of it, and the difference of both trainers, with intervals.
+    """Return the gain, its three parts, and the difference of both trainers, with intervals.
 
     `parts`: of `parts_of`; `agreed`: the contrast of the trainers' changes.
     """
@@ -665,10 +668,12 @@ def answer_sentences(parts: pd.DataFrame, agreed: pd.DataFrame, measure: str) ->
     gain = with_interval(of_measure, "difference", "points").set_index("part")["difference"]
     kept = with_interval(of_measure, "share", "%", "share_low", "share_high")
     share = kept.set_index("part")["share"]
-    of_trainers = with_interval(agreed[agreed["measure"] == measure], "difference", "points")
+    unit = "percentage points of Δ"
+    of_trainers = with_interval(agreed[agreed["measure"] == measure], "difference", unit)
     apart = of_trainers["difference"].item()
     return [
-        f"Gain on a random split: {gain['whole gain']} in {measure}; kept on a left-out kind: "
-        f"{share['kept on a left-out kind']} of it (individual intervals).",
+        f"Gain on a random split: {gain['whole gain']} in {measure}; of it {share[KEPT]} is kept "
+        f"on a left-out kind, {share[EXPOSED]} is lost to exposed negatives, and {share[KIND]} "
+        "needs the kind (individual intervals).",
         f"The plain script minus our trainer, change from interpolation to extrapolation: {apart}.",
     ]

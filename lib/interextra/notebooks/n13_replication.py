@@ -163,21 +163,25 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[profile, effects, agrees, same direction, opposite, differs, undecided, not testable,
-    median_ratio]
-        median_ratio: of ours by the published effect, of the decided ones that are not printed as
-        no change.
+    DataFrame[profile, cells, effects, agrees, same direction, opposite, differs, undecided,
+    not testable, no_change, median_ratio]
+        cells: printed ones; each has an effect for each collection of the profile. no_change: those
+        that agree with a change that is printed as none, as BM25's are. median_ratio: of ours by
+        the published effect, of the decided ones that are not printed as no change.
     """
     effects = table[table["kind"] == EFFECT]
     rows = []
     for profile, part in effects.groupby("profile", sort=False):
-        row = {"profile": profile, "effects": len(part)}
+        n_cells = len(part.drop_duplicates(CELL))
+        row = {"profile": profile, "cells": n_cells, "effects": len(part)}
         for verdict in VERDICTS:
             row[verdict] = (part["status"] == verdict).sum()
+        has_agreed = part["status"] == "agrees"
+        row["no_change"] = (replication.is_no_change(part) & has_agreed).sum()
         is_decided = part["status"].isin(DECIDED)
         row["median_ratio"] = part.loc[is_decided, "ratio"].median()
         rows.append(row)
-    columns = ["profile", "effects", *VERDICTS, "median_ratio"]
+    columns = ["profile", "cells", "effects", *VERDICTS, "no_change", "median_ratio"]
     frame = pd.DataFrame(rows, columns=columns)
     order = {profile: place for place, profile in enumerate(DATA_OF)}
     return frame.sort_values(
@@ -345,8 +349,15 @@ def findings() -> pd.DataFrame:
 
 
 def listed(table: pd.DataFrame) -> str:
-    """Return findings as a list in Markdown, each with a link to the notebook that shows it."""
-    return "\n".join(_items(table))
+    """Return findings as a list in Markdown, each with a link to the notebook that shows it.
+
+    Those about something else than the papers stand behind them.
+    """
+    is_aside = table["about"].isin(["this kit", "other software"])
+    papers, others = (list(_items(part)) for part in (table[~is_aside], table[is_aside]))
+    if others:
+        others = ["", "Beside the papers:", "", *others]
+    return "\n".join(papers + others)
 
 
 def _items(table: pd.DataFrame) -> Iterator[str]:
@@ -395,8 +406,30 @@ def unsaid() -> pd.DataFrame:
     return pd.DataFrame(_written()["unsaid"])
 
 
+def answer_of_claims(of_claims: pd.DataFrame) -> str:
+    """Return how many of the papers' claims have which outcome on real data, in a sentence.
+
+    Parameters
+    ----------
+    of_claims
+        Of `claims`.
+
+    Examples
+    --------
+    >>> answer_of_claims(pd.DataFrame({"real data": ["undecided", "undecided", NONE]}))
+    'Of the 2 primary claims of the papers that real data are asked, 2: undecided.'
+    """
+    outcomes = of_claims["real data"]
+    counted = outcomes[outcomes != NONE].value_counts()
+    parts = [f"{count}: {outcome}" for outcome, count in counted.items()]
+    return (
+        f"Of the {counted.sum()} primary claims of the papers that real data are asked, "
+        f"{'; '.join(parts) or 'none has an answer here'}."
+    )
+
+
 def answer(table: pd.DataFrame, of_profiles: pd.DataFrame) -> str:
-    """Return the sentence that answers the title.
+    """Return the sentence that answers the title by the printed cells.
 
     Parameters
     ----------
@@ -417,7 +450,8 @@ def sentence(row: Mapping[str, Any]) -> str:
     """Return how many effects of a profile have which verdict, a row of `verdicts`, in words."""
     name = DATA_OF.get(row["profile"], row["profile"])
     return (
-        f"of the {row['effects']} effects in {name}, {row['agrees']} agree, "
+        f"of the {row['effects']} effects in {name}, {row['agrees']} agree "
+        f"({row['no_change']} of them with no change), "
         f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, "
         f"{row['differs']} differ where no change is printed, "
         f"{row['undecided']} are undecided, and {row[UNTESTABLE]} cannot be tested so"

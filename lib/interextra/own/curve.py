@@ -387,7 +387,8 @@ def _answer(points: Effects, margin: float) -> str:
     both_changes = " and by ".join(changes)
     return (
         f"{verdict}: from {smallest:,} to {largest:,}, {measure} changes by "
-        f"{both_changes}; the difference of both gains is {more} (95 % CI)."
+        f"{both_changes}; in points of the measure, the gain in interpolation minus that in "
+        f"extrapolation is {more} (95 % CI)."
     )
 
 

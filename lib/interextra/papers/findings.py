@@ -202,7 +202,10 @@ def _printed_range(model: str, measure: str) -> tuple[float, float]:
 
 
 def _recall_checked(recall: pd.DataFrame) -> Iterator[Check]:
-    """Check for each model whether grade 2 fits best (F5); `recall`: of `recall_by_grade`."""
+    """Check from which grade R@100 counts (F5); `recall`: of `recall_by_grade`.
+
+    By BM25 it is grade 2; by the reranker it is not grade 1.
+    """
     for model, rows in recall.groupby("model", sort=False):
         by_measure = rows.set_index("measure")
         gain = by_measure.loc[NDCG]
@@ -210,6 +213,7 @@ def _recall_checked(recall: pd.DataFrame) -> Iterator[Check]:
         low, high = from_grade[["low", "high"]].iloc[0]
         nearest = 1 + from_grade["distance"].argmin()
         off = _list(from_grade["distance"], "{:.3f}")
+        has_agreed = nearest == 2 if model == "BM25" else nearest > 1
         computed = (
             f"R@100 from grade 1 / 2 / 3: {_list(from_grade['value'], '{:.3f}')}, "
             f"printed {low:.3f} to {high:.3f}, nearest from grade {nearest} (off by {off}); "
@@ -220,7 +224,7 @@ def _recall_checked(recall: pd.DataFrame) -> Iterator[Check]:
             "F5",
             f"Zhan, Table 6, R@100 of {model}",
             computed,
-            bool(nearest == 2),
+            bool(has_agreed),
             f"a public run, {n_queries} queries of TREC DL",
         )
 

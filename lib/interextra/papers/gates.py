@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import BaseModel
 
 from interextra.stats.effects import across
-from interextra.stats.trainings import TRAININGS
+from interextra.stats.trainings import ONE_TRAINING, TRAININGS
 
 UNTRAINED = ("BM25", "BM25, fixed")  # systems without a gate
 # By these a system is ahead where no lead in the measure of an effect is known
@@ -58,11 +58,14 @@ def of_claims(tables: Path, claims: Sequence[OnCollections]) -> pd.DataFrame:
     systems = pd.DataFrame([claim.model_dump() for claim in claims])
     rows = pd.read_csv(path).merge(systems, on="claim")
     over = rows["borrowed"].map({True: BORROWED, False: TRAININGS})
+    over = over.where(rows["error_trainings"] > 0, ONE_TRAINING)
     return rows.assign(over=over)[columns]
 
 
 def leads(tables: Path, labels: Sequence[str], claims: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the leads over BM25 in domain that a notebook has, the most complete table first.
+    """Return the leads over BM25 in domain that a notebook has: `leads.csv` first, claims last.
+
+    A table that does not name model and measure is left out.
 
     Parameters
     ----------
@@ -93,10 +96,13 @@ def leads(tables: Path, labels: Sequence[str], claims: pd.DataFrame) -> list[pd.
 def _of_gate(gate: pd.DataFrame, labels: Sequence[str]) -> pd.DataFrame:
     """Return the leads of a table of gates by label; those of several worlds are pooled."""
     if "world" in gate:
+        n_worlds = gate.groupby("system")["world"].transform("nunique")
+        gate = gate[n_worlds == gate["world"].nunique()]  # a system is asked for in every world
         gate = across(gate, "world", ["system"], "lead").rename(columns={"low": "lead_low"})
     systems = gate.drop_duplicates("system")
     # the model is the last label, and its name can have a comma
-    values = systems["system"].str.split(", ", n=len(labels) - 1, expand=True)
+    splits = [name.split(", ", len(labels) - 1) for name in systems["system"]]
+    values = pd.DataFrame(splits, systems.index)
     return values.set_axis(list(labels), axis="columns").assign(lead_low=systems["lead_low"])
 
 

@@ -176,7 +176,7 @@ low, high, over, ratio, profile, collection, kind, status, why, notebook]
     printed = cells.loc[rows["cell"], PRINTED]
     printed.index = rows.index
     table = pd.concat([printed, rows], axis=1).sort_values("cell", kind="stable")
-    has_ratio = (table["kind"] == EFFECT) & ~_is_null(table)
+    has_ratio = (table["kind"] == EFFECT) & ~is_no_change(table)
     effects = table["ours"].where(has_ratio).astype(float)
     table["ratio"] = effects / table["published"].replace(0.0, np.nan)
     return table[COLUMNS].reset_index(drop=True)
@@ -212,7 +212,7 @@ def _with_published(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _is_null(cells: pd.DataFrame) -> pd.Series:
+def is_no_change(cells: pd.DataFrame) -> pd.Series:
     """Return which printed cells are changes that are read as no change, see NULL."""
     is_change = cells["unit"].isin(CHANGES)
     return is_change & (cells["printed"].abs() <= NULL + published.FLOAT_ERROR)
@@ -364,8 +364,8 @@ def _row(cell: Row, ours: Row, regime: str, column: str, counterpart: Counterpar
     return {
         "cell": cell["cell"],
         "ours": sign * factor * ours[column],
-        "low": min(ends, default=np.nan),
-        "high": max(ends, default=np.nan),
+        "low": np.min(ends),
+        "high": np.max(ends),
         "over": _over(ours, counterpart) if low else "",
         "collection": ours["collection"] if is_of_several else "",
         "kind": EFFECT if is_effect else LEVEL,
@@ -401,7 +401,7 @@ def _judged(rows: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     no_draws = np.empty((len(ours), 1))
     effects = Effects.of(ours, ["cell"], ["ours"], list(no_draws))
     verdicts = effects.beside(theirs, ["cell"])["verdict"]
-    is_null = ours["cell"].map(_is_null(printed))
+    is_null = ours["cell"].map(is_no_change(printed))
     verdicts = verdicts.where(~is_null, beside_null(ours["low"], ours["high"]))
     verdicts = verdicts.mask(ours["why"] != "", UNTESTABLE)
     return rows.assign(status=verdicts.reindex(rows.index).fillna(rows["status"]))

@@ -9,7 +9,7 @@ escaped.
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +19,19 @@ from IPython.display import display
 from PIL import Image
 
 from interextra.claims.claim import REAL, of_notebook
-from interextra.claims.wording import DATA, Lead, lead
-from interextra.claims.wording import REAL as DATA_OF_NOTEBOOKS
+from interextra.claims.wording import DATA, REAL_DATA_OF, Lead, lead
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 from interextra.store.files import read_json
 
 # Whose data the figure of a notebook shows on real data, where it is not MedQuAD
-SHOWN = DATA_OF_NOTEBOOKS | {
+SHOWN = REAL_DATA_OF | {
     "13_replication_report": "all committed runs",
 }
 OLDER = "The committed run is older than the claims of this notebook."
 FOLDED = "Further results"
+THIS_RUN = "this run"
+IN_WORLD = "one generated world"
 IN_SHORT = "What this run found stands under *In short*."
 # Figures of cards by notebook, where that of the answer has too much in it for their size
 ON_CARDS = {"07_indicators": "loss_by_distance", "08_beir_correlation": "correlations"}
@@ -75,7 +76,7 @@ def put(executed: Path, committed: Path, profile: str) -> None:
 
 
 def text_of(noted: Noted, heading: str) -> str:
-    """Return the Markdown of an answer as `Session.answer` notes it; names from data stay text."""
+    """Return the Markdown of an answer, of `Session.answer`; names from data stay text."""
     sentences = list(noted["sentences"])
     if noted["not_shown"]:
         sentences.append(f"*Not shown:* {noted['not_shown']}")
@@ -84,7 +85,7 @@ def text_of(noted: Noted, heading: str) -> str:
 
 
 def answer_of_page(name: str, profile: str, here: Path, committed: Path) -> Noted:
-    """Return the answer whose figure stands under the title, {} for none; see `lead_of`."""
+    """Return the first answer of a page, {} for none; see `lead_of`."""
     noted_of = _noted(name, profile, here, committed, "")
     return next((noted for noted, _ in noted_of.values()), {})
 
@@ -115,11 +116,11 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     noted_of = _noted(name, profile, here, committed, heading)
     if not noted_of:
         return []
-    first, _ = next(iter(noted_of.values()))
+    first, folder = next(iter(noted_of.values()))
     found = lead_of(name, profile, here, committed) or Lead(first["sentences"][0], "")
-    answer = escape(found.answer, quote=False)
-    evidence = escape(found.evidence, quote=False)
-    outputs = [_markdown(f"**{answer}** {evidence}".strip()), *_figure(noted_of.values())]
+    beside = f"{found.evidence} {_of_first_screen(name, first, folder, committed)}".strip()
+    paragraph = f"**{escape(found.answer, quote=False)}** {escape(beside, quote=False)}".strip()
+    outputs = [_markdown(paragraph), *_figure(noted_of.values())]
     below = [_below_figure(name, noted_of, committed)]
     in_short = ""
     if profile and heading in noted_of:
@@ -128,15 +129,25 @@ def _box(name: str, profile: str, here: Path, committed: Path, heading: str) -> 
     below_figure = " ".join(filter(None, below))
     if below_figure:
         outputs.append(_markdown(below_figure))
-    told = _beyond(noted_of, found.answer, in_short)
-    if told:
-        folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *told, "</details>"])
+    texts = _beyond(noted_of, [found.answer, first.get("first_screen", "")], in_short)
+    if texts:
+        folded = "\n\n".join([f"<details><summary>{FOLDED}</summary>", *texts, "</details>"])
         outputs.append(_markdown(folded))
     return outputs
 
 
+def _of_first_screen(name: str, noted: Noted, folder: Path, committed: Path) -> str:
+    """Return what an answer notes for the first screen, with its data; "" for nothing."""
+    text = noted.get("first_screen", "")
+    if not text:
+        return ""
+    data = _data_of(name, folder, committed)
+    place = "In" if data in (THIS_RUN, IN_WORLD) else "On"
+    return f"{place} {data}: {text}"
+
+
 def _beyond(
-    noted_of: Mapping[str, tuple[Noted, Path]], first_sentence: str, in_short: str
+    noted_of: Mapping[str, tuple[Noted, Path]], first_sentences: Sequence[str], in_short: str
 ) -> list[str]:
     """Return the Markdown of answers without what stands elsewhere on the page.
 
@@ -144,19 +155,19 @@ def _beyond(
     ----------
     noted_of
         What is said of a run → its answer and its folder. Of a claim in several, the last is told.
-    first_sentence
+    first_sentences
         Of the box.
     in_short
         What is said of the run whose answer stands at the end of the page; "" for none.
     """
-    known = {_statement(first_sentence)}
-    told = []
-    for said, (noted, _) in reversed(noted_of.items()):
+    known = set(map(_statement, first_sentences))
+    texts = []
+    for heading, (noted, _) in reversed(noted_of.items()):
         rest = [text for text in noted["sentences"] if _statement(text) not in known]
         known.update(map(_statement, noted["sentences"]))
-        if rest and said != in_short:
-            told.append(text_of({"sentences": rest, "not_shown": ""}, said))
-    return told[::-1]
+        if rest and heading != in_short:
+            texts.append(text_of({"sentences": rest, "not_shown": ""}, heading))
+    return texts[::-1]
 
 
 def _statement(sentence: str) -> str:
@@ -176,7 +187,7 @@ def _noted(
         on_real_data = committed / "small" / name
         real = _noted_on_real_data(on_real_data, name)
         noted_of = {"On real data (profile small)": (real, on_real_data), **noted_of}
-    return {said: found for said, found in noted_of.items() if found[0]}
+    return {heading: found for heading, found in noted_of.items() if found[0]}
 
 
 def lead_of(name: str, profile: str, here: Path, committed: Path) -> Lead | None:
@@ -273,13 +284,18 @@ def _below_figure(name: str, noted_of: Mapping[str, tuple[Noted, Path]], committ
     parts = []
     picture = _first_picture(noted_of.values())
     if picture is not None:
-        is_real = picture.path.is_relative_to(committed / "small")
-        data = SHOWN.get(name, "MedQuAD") if is_real else "this run"
-        parts.append(f"*Figure:* {data}.")
+        parts.append(f"*Figure:* {_data_of(name, picture.path, committed)}.")
     first, _ = next(iter(noted_of.values()))
     if first["not_shown"]:
         parts.append(f"*Not shown:* {escape(first['not_shown'], quote=False)}")
     return " ".join(parts)
+
+
+def _data_of(name: str, path: Path, committed: Path) -> str:
+    """Return whose data a file or folder of a run shows."""
+    if path.is_relative_to(committed / "small"):
+        return SHOWN.get(name, "MedQuAD")
+    return IN_WORLD if path.is_relative_to(committed) else THIS_RUN
 
 
 def _markdown(text: str) -> Output:

@@ -13,6 +13,7 @@ from pathlib import Path
 from interextra.site.first_page import first_page, title
 
 FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository of this package
+CLAIMS = FORM.with_name("RESULTS.md")  # all claims, and the rules by which they are decided
 
 
 def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
@@ -39,6 +40,7 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
     for path in [*executed, *FORM.glob("*.md")]:
         shutil.copy2(path, pages)  # with its date, by which Sphinx knows what changed
+    shutil.copy2(CLAIMS, pages / CLAIMS.name.lower())
     index = first_page(folder, executed, FORM / "profiles.yaml", note)
     index = f"{index}\n\n{_contents(executed)}\n"
     (pages / "index.md").write_text(index, encoding="utf-8")
@@ -63,7 +65,7 @@ def _contents(executed: Sequence[Path]) -> str:
     guides = sorted(set(FORM.glob("*.md")) - set(notes))
     pages = {
         "Notebooks": [f"{path.stem[:2]} · {title(path)} <{path.stem}>" for path in executed],
-        "Guides": [path.stem for path in guides],
+        "Guides": [CLAIMS.stem.lower(), *(path.stem for path in guides)],
         "Notes": [f"Notes to {path.stem[-2:]} <{path.stem}>" for path in notes],
     }
     return "\n\n".join(_part(caption, entries) for caption, entries in pages.items())

@@ -122,15 +122,16 @@ def _lead(profile: str, folder: Path) -> str:
 
 
 def _on_collections(names: Sequence[str]) -> str:
-    """Return how far four real collections have answered claims; "" where none has been run."""
+    """Return how many claims four real collections have measured; "" where none has been run."""
     committed = repository_root() / REFERENCE
     tables = [over_collections_of(name, committed) for name in names]
     counts = tally_over_collections(table for table in tables if table is not None)
-    if not counts.answered:
+    if not counts.measured:
         return ""
     return (
         f" {counts.asked} more were written down for {FOUR} before a loss was measured on any: "
-        f"{counts.answered} are answered so far, {counts.decided or 'none'} of these decided."
+        f"{counts.measured} are measured so far, {counts.decided or 'none'} of these decided "
+        "([why](results.md))."
     )
 
 

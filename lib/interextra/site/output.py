@@ -81,7 +81,9 @@ class OutputFolder:
             value = value.item()
         self.metrics[name] = value
 
-    def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
+    def answer(
+        self, *sentences: str, not_shown: str = "", figure: str = "", first_screen: str = ""
+    ) -> Markdown:
         """Note the answer of this notebook, for the box under its title.
 
         Parameters
@@ -92,6 +94,8 @@ class OutputFolder:
             What a reader could expect and this run does not say.
         figure
             Name of the one figure of the answer, which is written as PDF, too.
+        first_screen
+            What the title asks beyond the claim that answers it: beside that on the first screen.
 
         Raises
         ------
@@ -107,6 +111,8 @@ class OutputFolder:
             "not_shown": not_shown,
             "figure": figure,
         }
+        if first_screen:
+            noted["first_screen"] = first_screen
         if figure:  # as it goes into a paper
             drawn, picture = self.drawn[figure]
             undated = dict.fromkeys(("CreationDate", "Creator", "Producer"))

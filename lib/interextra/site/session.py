@@ -273,7 +273,6 @@ class Session(OutputFolder):
         each = self.reference(REAL, "collections")
         judged = self.reference(REAL, "over_collections")
         if judged.empty:
-            print("No committed run of the profile real is here.")
             return None
         display(Markdown(collections_wording.ABOUT))
         print(*collections_wording.sentences(judged), sep="\n")

@@ -13,6 +13,21 @@ ONE_TRAINING = "queries; one training run"
 TRAININGS = "queries and training runs"
 
 
+def weakest_over(over: Iterable[str]) -> str:
+    """Return what the interval of a sum of effects is over: that about which least is known.
+
+    Examples
+    --------
+    >>> weakest_over([QUERIES, TRAININGS]), weakest_over([TRAININGS, ONE_TRAINING])
+    ('queries and training runs', 'queries; one training run')
+    """
+    known = set(over)
+    for weakest in (ONE_TRAINING, TRAININGS):
+        if weakest in known:
+            return weakest
+    return QUERIES
+
+
 class TrainingNoise(NamedTuple):
     """How much the mean of a single model varies from training to training."""
 
