@@ -132,10 +132,13 @@ def test_stability_counts_other_seeds_alone():
     own = stability[stability["normalise"] & (stability["seed"] == 1)]
     assert own["ari"].item() == 1 and len(stability) == 4
     p = resttest.Parameters(seed=1, normalise=True)
-    (sentence,) = resttest.stability_sentences(stability, p)
+    found_again = stability.assign(share_matched=0.8)
+    (sentence,) = resttest.stability_sentences(found_again, p)
     other = stability["ari"].iloc[1]
     assert f"at ARI {other:.2f} to {other:.2f}" in sentence
     assert resttest.stability_sentences(own, p) == []
+    _, consequence = resttest.stability_sentences(stability.assign(share_matched=0.5), p)
+    assert consequence.startswith("By the criterion above, Δ is that of one division")
 
 
 def test_sentences_say_which_intervals_exclude_0_and_in_how_many_buckets_a_system_loses():
