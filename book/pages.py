@@ -17,7 +17,7 @@ NOTEBOOK = re.compile(r"\d\d_\w+")
 ESTIMATE = re.compile(
     r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
 )  # an interval, a percentage: not broken between lines
-LINK = re.compile(r"\[([^\]]*)\]\((\d\d_\w+)\.ipynb\)")
+LINK = re.compile(r"\[([^\]]*)\]\((\w+)\.(?:ipynb|md)\)")
 BY_NUMBER = re.compile(r"\bnotebook (\d\d)\b")
 HEADING = re.compile(r"(?m)^#")
 PREDICTION = "**Predict before you run:**"  # begins the text before a result
@@ -84,7 +84,7 @@ def link_numbers(text, pages):
 
 
 def link_outputs(cell, pages):
-    """Let links to notebooks in Markdown that a cell shows lead to their pages, where there are."""
+    """Let links in Markdown that a cell shows lead to pages of the site, where there are."""
 
     def page(found):
         text, name = found.groups()
