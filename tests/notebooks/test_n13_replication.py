@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from interextra import figures
@@ -48,9 +49,30 @@ def test_verdicts_add_up_to_the_effects_of_a_profile_real_data_first(table):
     assert verdicts["effects"].sum() == (table["kind"] == EFFECT).sum()
     assert verdicts["profile"].iloc[0] == "small"
     said = replication.answer(replication.counts(table), verdicts)
-    for number in (*verdicts.iloc[0][["effects", *VERDICTS]], len(published.every_cell())):
+    first = verdicts.iloc[0]
+    n_tested = first["effects"] - first[UNTESTABLE]
+    n_contrary = first["opposite"] + first["differs"]
+    numbers = [*first[["effects", "agrees", "same direction", "undecided"]], n_tested, n_contrary]
+    for number in (*numbers, len(published.every_cell())):
         assert re.search(rf"\b{number}\b", said), (number, said)
-    assert len(said.split()) <= 55
+    assert len(said.split()) <= 45
+
+
+def test_the_answer_says_first_what_real_data_decide():
+    outcomes = [
+        "undecided",
+        "agrees in direction",
+        replication.NONE,
+        "agrees in direction",
+        "differs",
+    ]
+    said = replication.answer_of_claims(pd.DataFrame({"real data": outcomes}))
+    assert said == (
+        "Real data decide 3 of the papers' 4 primary claims: "
+        "2 agree in direction, 1 differs; 1 is undecided."
+    )
+    nothing = replication.answer_of_claims(pd.DataFrame({"real data": [replication.NONE]}))
+    assert nothing == "Real data decide 0 of the papers' 0 primary claims."
 
 
 def test_the_figure_has_the_comparable_effects_and_says_how_many_hold_the_printed_one(table):

@@ -12,7 +12,15 @@ import pandas as pd
 import yaml
 
 from interextra.claims.claim import Claim, stated
-from interextra.claims.wording import DATA, NO_TEXTS, NONE, PLACES, conclusion, published
+from interextra.claims.wording import (
+    DATA,
+    NO_TEXTS,
+    NONE,
+    OPEN_OUTCOMES,
+    PLACES,
+    conclusion,
+    published,
+)
 from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
@@ -53,6 +61,7 @@ DATA_OF = {
     "mini": "one generated world (mini)",
 }
 OF_DATA = {"MedQuAD": "real data", "worlds": "worlds"}  # columns of the claims, of DATA
+VERBS = {"agrees": "agree", "differs": "differ"}  # of an outcome: of one claim, of several
 DRAWN = (*CHANGES, "points")  # units of effects that the figure draws
 WITHOUT = "no results are here"
 X, Y = "published effect", "our effect"  # columns of the figure
@@ -407,7 +416,7 @@ def unsaid() -> pd.DataFrame:
 
 
 def answer_of_claims(of_claims: pd.DataFrame) -> str:
-    """Return how many of the papers' claims have which outcome on real data, in a sentence.
+    """Return how many of the papers' claims real data decide, and which way, in a sentence.
 
     Parameters
     ----------
@@ -416,16 +425,34 @@ def answer_of_claims(of_claims: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> answer_of_claims(pd.DataFrame({"real data": ["undecided", "undecided", NONE]}))
-    'Of the 2 primary claims of the papers that real data are asked, 2: undecided.'
+    >>> answer_of_claims(pd.DataFrame({"real data": ["agrees", "agrees", "undecided", NONE]}))
+    "Real data decide 2 of the papers' 3 primary claims: 2 agree; 1 is undecided."
     """
     outcomes = of_claims["real data"]
     counted = outcomes[outcomes != NONE].value_counts()
-    parts = [f"{count}: {outcome}" for outcome, count in counted.items()]
-    return (
-        f"Of the {counted.sum()} primary claims of the papers that real data are asked, "
-        f"{'; '.join(parts) or 'none has an answer here'}."
-    )
+    is_open = counted.index.str.startswith(OPEN_OUTCOMES)
+    n_decided, n_asked = counted[~is_open].sum(), counted.sum()
+    parts = [
+        ", ".join(_with_verb(outcome, count) for outcome, count in part.items())
+        for part in (counted[~is_open], counted[is_open])
+    ]
+    listed = "; ".join(part for part in parts if part)
+    begin = f"Real data decide {n_decided} of the papers' {n_asked} primary claims"
+    return f"{begin}: {listed}." if listed else f"{begin}."
+
+
+def _with_verb(outcome: str, count: int) -> str:
+    """Return how many claims have an outcome.
+
+    Examples
+    --------
+    >>> _with_verb("agrees in direction", 3), _with_verb("undecided", 1)
+    ('3 agree in direction', '1 is undecided')
+    """
+    verb, _, rest = outcome.partition(" ")
+    if verb in VERBS:
+        return f"{count} {verb if count == 1 else VERBS[verb]} {rest}".rstrip()
+    return f"{count} {'is' if count == 1 else 'are'} {outcome}"
 
 
 def answer(table: pd.DataFrame, of_profiles: pd.DataFrame) -> str:
@@ -440,19 +467,19 @@ def answer(table: pd.DataFrame, of_profiles: pd.DataFrame) -> str:
     """
     total = table.iloc[-1]
     n_compared = total["effects compared"] + total["levels compared"]
-    begin = f"Of {total['printed cells']} printed cells, {n_compared} have a number of ours beside"
+    begin = f"{n_compared} of {total['printed cells']} printed cells have a number of ours beside"
     if not len(of_profiles):
         return f"{begin} them, since no results are here."
-    return f"{begin} them; {sentence(of_profiles.iloc[0])}."
+    return f"{begin} them. {sentence(of_profiles.iloc[0])}"
 
 
 def sentence(row: Mapping[str, Any]) -> str:
     """Return how many effects of a profile have which verdict, a row of `verdicts`, in words."""
     name = DATA_OF.get(row["profile"], row["profile"])
+    n_tested = row["effects"] - row[UNTESTABLE]
+    n_contrary = row["opposite"] + row["differs"]
     return (
-        f"of the {row['effects']} effects in {name}, {row['agrees']} agree "
-        f"({row['no_change']} of them with no change), "
-        f"{row['same direction']} have the same direction, {row['opposite']} the opposite one, "
-        f"{row['differs']} differ where no change is printed, "
-        f"{row['undecided']} are undecided, and {row[UNTESTABLE]} cannot be tested so"
+        f"Of {row['effects']} effects in {name}, {n_tested} can be tested: {row['agrees']} agree "
+        f"in size, {row['same direction']} in direction alone, {n_contrary} differ, "
+        f"{row['undecided']} are undecided."
     )
