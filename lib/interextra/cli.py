@@ -79,7 +79,7 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
 class BookMaker:
     """Makes the book of a run beside it, in a process: at most once in EVERY seconds."""
 
-    EVERY = 60
+    EVERY = 30
 
     def __init__(self, folder: Path, is_off: bool):
         self.folder = folder
@@ -144,20 +144,25 @@ def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin
     notebooks = {notebook.key: notebook for notebook in selected}
     unfinished = {key for key, notebook in notebooks.items() if not store.valid(notebook)}
 
+    def make_book() -> None:
+        """Make the book with what is finished; after the last notebook it is made as it stays."""
+        if unfinished:
+            now = time.strftime("%H:%M")
+            maker.start(f"{now}: {progress.results.state()}.")
+
     def done(cell: Cell) -> None:
         """Publish a finished notebook."""
         if cell.key in notebooks:
             publish(notebooks[cell.key], store, folder)
             unfinished.discard(cell.key)
-            # after the last one the book is made as it stays
-            if unfinished:
-                now = time.strftime("%H:%M")
-                maker.start(f"{now}: {progress.results.state()}.")
+            make_book()
         if isinstance(cell, Notebook):
             seconds = time.perf_counter() - begin
             print(f"{cell.name:<34} done after {seconds:6.1f} s", flush=True)
 
     with Progress(store, selected, folder) as progress:
+        if len(unfinished) > 1:
+            make_book()  # with the guides, which later ones take as they are
         computed = build_all(store, selected, done, progress)
     for notebook in selected:
         publish(notebook, store, folder)

@@ -60,11 +60,9 @@ def test_vectors_cost_what_their_encoder_costs(train):
         spec: Vectors(encoder=spec, train=train).seconds()
         for spec in ("lsa", "minilm", "cls:minilm", "cls:tiny-base")
     }
-    assert (
-        seconds["minilm"]
-        == seconds["cls:minilm"]
-        == pytest.approx(200 / 9 * seconds["cls:tiny-base"])
-    )
+    slower = SIZES["tiny"].encode_tokens / SIZES["minilm"].encode_tokens
+    as_minilm = pytest.approx(slower * seconds["cls:tiny-base"])
+    assert slower > 1 and seconds["minilm"] == seconds["cls:minilm"] == as_minilm
     with pricing():
         of_the_hub = Vectors(encoder="cls:bert-base-uncased", train=train)
     assert of_the_hub.megabytes() == pytest.approx(400 * 768 * 4e-6)
@@ -78,7 +76,9 @@ def test_pretraining_costs_what_its_start_costs():
         name: Pretrained(how=how, corpus=(), initialisation=name, start="", seed=1)
         for name in ("tiny-base", "/x/minilm")
     }
-    assert starts["/x/minilm"].seconds() == pytest.approx(36 * starts["tiny-base"].seconds())
+    slower = SIZES["tiny"].train_tokens / SIZES["minilm"].train_tokens
+    as_minilm = pytest.approx(slower * starts["tiny-base"].seconds())
+    assert slower > 1 and starts["/x/minilm"].seconds() == as_minilm
     assert starts["/x/minilm"].megabytes() == 62.0
 
 
@@ -130,7 +130,8 @@ def test_every_size_has_a_speed_on_its_device():
         device = "h100" if size.device == "gpu" else "cpu"
         assert size.name in throughput(device) and throughput(device)["source"]
         assert size.train_tokens > 0 and size.encode_tokens > 0
-    assert SIZES["tiny"].speed("splade").train_tokens == SIZES["tiny"].train_tokens / 2.5
+    for size in (SIZES["tiny"], SIZES["minilm"]):
+        assert size.speed("splade").train_tokens < size.train_tokens / 2
 
 
 def test_device_follows_the_encoder_and_faiss_has_none(source, train):

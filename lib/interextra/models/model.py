@@ -123,8 +123,8 @@ class Pretrained(Cell):
         """Return the estimated seconds on its device."""
         how = self.how
         tokens = how.steps * how.batch_size * how.length
-        slower = {"none": 0, "words": 3, "order": 3}
-        times = slower.get(how.objective, 7)  # others have a late head
+        slower = {"none": 0, "words": 2, "order": 2}
+        times = slower.get(how.objective, 4)  # others have a late head
         return times * tokens / size_of(self.initialisation).train_tokens
 
     def megabytes(self) -> float:

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     from interextra.site.worlds import Worlds
 
 KERNEL_MEGABYTES = 2_500.0  # of memory: two processes, with torch, matplotlib and Java
+# Seconds of one core that an execution takes with the profile mini: most notebooks, and the longest
+SECONDS = 15.0
+LONG = {
+    "06_pretraining_study": 28.0,
+    "07_indicators": 50.0,
+    "11_pool_bias": 37.0,
+    "12_your_own_retriever": 58.0,
+}
 TIMEOUT = 7200  # seconds that one notebook cell may take
 
 
@@ -101,7 +109,7 @@ class Notebook(Cell):
 
     def seconds(self) -> float:
         """Estimate the seconds of the execution alone."""
-        return 15.0
+        return LONG.get(self.name, SECONDS)
 
     def build(self, folder: Path, store: Store) -> None:
         """Execute the notebook into a folder, and put the answer into its page."""
