@@ -46,6 +46,7 @@ FRONT = {
     "split": "own.api:split",
     "start": "site.session:start",
     "tests": "stats.tests:tests",
+    "trained_answers": "overlap.trained_answers",
     "with_interval": "stats.formatting:with_interval",
     # the modules of notebooks
     "start_here": "notebooks.n00_start_here",

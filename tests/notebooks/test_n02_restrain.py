@@ -10,6 +10,7 @@ from toy_parameters import COMMON, RESTRAIN, plan_with
 
 from interextra.data.queries import Queries
 from interextra.notebooks import n02_restrain as restrain
+from interextra.overlap import trained_answers
 from interextra.splits.restrain import Neighbourhood
 from interextra.splits.restrain import restrain as tuned_to
 from interextra.splits.split import REGIMES
@@ -235,7 +236,7 @@ def test_answers_are_told_apart_by_the_sets_that_train_on_them():
     values = pd.DataFrame(rows, columns=["query_id", "regime", "value"])
     values = values.assign(model="DR (base)", measure="nDCG@10").merge(found, on="query_id")
     by_group = effects(values, ["answer_trained_in", "model", "measure"], **HOW)
-    sentence = restrain.shared_answers_sentence(by_group, "nDCG@10", "DR (base)")
+    sentence = trained_answers.sentence(by_group, "nDCG@10", "DR (base)")
     assert "interpolation alone -50.0 %" in sentence and "neither -10.0 %" in sentence
     assert "neither, as near 0.0 %" in sentence and "(2 queries)" in sentence
 

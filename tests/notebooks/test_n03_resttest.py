@@ -1,5 +1,7 @@
 """Notebook 03: micro and macro averages."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,3 +177,36 @@ def test_a_query_is_in_extrapolation_without_its_bucket():
     assert (found["regime"] == "extrapolation").tolist() == (
         found["left_out"] == found["stratum"]
     ).tolist()
+
+
+class Judged:
+    """A collection of judgements alone: d1 to d4 answer training queries, d9 does not."""
+
+    FRAMES: ClassVar = {
+        split: pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+        for split, rows in {
+            "train": [("a", "d1", 1), ("b", "d2", 1), ("c", "d2", 1), ("d", "d4", 1)],
+            "test": [
+                *[("own", "d1", 1), ("shared", "d2", 1), ("outside", "d4", 1)],
+                *[("none", "d9", 1), ("none", "d1", 0), ("aside", "d8", 1)],
+            ],
+        }.items()
+    }
+    qrels = staticmethod(FRAMES.get)
+
+
+def test_answers_are_told_apart_by_the_folds_that_train_on_them():
+    """Bucket 1 holds a and b, bucket 2 c and d. d is outside bucket 1, in its fold alone."""
+    p = resttest.Parameters(train_split="train", test_splits=["test"])
+    sets = {"without-1": ["c", "d"], "without-2": ["a", "b"]}
+    strata = pd.Series({"own": "1", "shared": "1", "outside": "1", "none": "2", "aside": "2"})
+    similarity = pd.Series({"own": 0.8, "shared": 0.9, "none": 0.95, "aside": 0.2})
+    found = resttest.shared_answers(Judged(), p, sets, strata, similarity)
+    groups = found.groupby("answer_trained_in")["query_id"].apply(set).to_dict()
+    assert groups == {
+        "interpolation alone": {"own"},
+        "extrapolation alone": {"outside"},
+        "both": {"shared"},
+        "neither": {"none", "aside"},
+        "neither, as near": {"none"},
+    }

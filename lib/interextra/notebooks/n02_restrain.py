@@ -13,7 +13,7 @@ import pandas as pd
 from interextra.claims.claim import every_claim
 from interextra.claims.wording import DATA, data_name
 from interextra.data.collection import Collection
-from interextra.data.queries import TRAINED, Part
+from interextra.data.queries import Part
 from interextra.data.words import lower_words
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.search.vectors import QueryVectors
@@ -32,6 +32,7 @@ from interextra.notebooks.parameters import (
     Thousands,
     parameter,
 )
+from interextra.overlap import trained_answers
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
 from interextra.splits.restrain import BANDS, Neighbourhood, Regimes, ReSTrain
@@ -45,13 +46,6 @@ from interextra.store.folders import Store
 SYSTEM = ["n_train", "model", "measure"]  # what names a row of the tables of this notebook
 NEAREST = "mean cosine to the nearest test query"  # of a training set, as the figure names it
 NEARER = "0.1 more similarity"  # a term of the regression
-# Which of the largest sets hold another query that a relevant passage of the test query answers …
-IN_INTERPOLATION = "interpolation alone"
-IN_EXTRAPOLATION = "extrapolation alone"
-IN_BOTH = "both"
-IN_NEITHER = "neither"
-# … and of IN_NEITHER those that are as near to their training queries as most of IN_INTERPOLATION
-AS_NEAR = "neither, as near"
 NAMES = {  # columns of tables → their headings on the page
     "delta": "Δ [95 % CI]",
     "published_n_train": "published size",
@@ -180,8 +174,8 @@ def moderators(data: Collection, train_split: str, test_splits: Sequence[str]) -
         a passage which answers a training query, too; words_in_answer: mean share of the distinct
         words of a test query that are in its first answer.
     """
-    trained = _answers(data.qrels(train_split))
-    tested = pd.concat([_answers(data.qrels(split)) for split in test_splits])
+    trained = trained_answers.relevant(data, [train_split])
+    tested = trained_answers.relevant(data, test_splits)
     is_trained = tested["doc_id"].isin(trained["doc_id"])
     answers_trained = is_trained.groupby(tested["query_id"]).any()
     queries = pd.concat([data.queries(split) for split in test_splits]).set_index("query_id")
@@ -201,21 +195,10 @@ def moderators(data: Collection, train_split: str, test_splits: Sequence[str]) -
     return pd.DataFrame([row])
 
 
-def _answers(qrels: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements that are relevant."""
-    return qrels[qrels["relevance"] >= TRAINED]
-
-
 def shared_answers(
     data: Collection, p: Parameters, sets: Mapping[str, Sequence[str]], closest: pd.DataFrame
 ) -> pd.DataFrame:
     """Return in which of the largest sets a relevant passage of a test query is a positive.
-
-    A relevant passage of a test query can be a positive of a training query of the interpolation
-    set. Then a loss in extrapolation is that of a passage that was not trained on, whatever the
-    distance of the queries. So the test queries are told apart by their passages; AS_NEAR, a part
-    of IN_NEITHER, holds those at least as similar to their nearest training query in interpolation
-    as three quarters of IN_INTERPOLATION. Test queries without a relevant passage have no row.
 
     Parameters
     ----------
@@ -231,53 +214,47 @@ def shared_answers(
     Returns
     -------
     pandas.DataFrame
-        query_id, answer_trained_in: a row for each group of a test query
+        See `overlap.trained_answers.by_trained_answers`.
     """
-    size = max(p.sizes)
-    trained = _answers(data.qrels(p.train_split))
-    tested = pd.concat([_answers(data.qrels(split)) for split in p.test_splits])
-    has_positive = {}
-    for regime in REGIMES:
-        of_set = trained[trained["query_id"].isin(sets[f"{regime}-{size}"])]
-        is_positive = tested["doc_id"].isin(of_set["doc_id"])
-        has_positive[regime] = is_positive.groupby(tested["query_id"]).any()
-    interpolation, extrapolation = (has_positive[regime] for regime in REGIMES)
-    groups = pd.Series(IN_NEITHER, interpolation.index)
-    groups[interpolation] = IN_INTERPOLATION
-    groups[extrapolation] = IN_EXTRAPOLATION
-    groups[interpolation & extrapolation] = IN_BOTH
+    tested = trained_answers.relevant(data, p.test_splits)
+    has_positive_in = _has_positive_in(data, p, tested, sets, max(p.sizes))
     in_interpolation = closest[closest["regime"] == REGIMES[0]]
-    similarity = in_interpolation.set_index("query_id")["similarity"].reindex(groups.index)
-    least = similarity[groups == IN_INTERPOLATION].quantile(0.25)
-    as_near = groups[(groups == IN_NEITHER) & (similarity >= least)].index
-    parts = [groups, pd.Series(AS_NEAR, as_near)]
-    table = pd.concat(parts).rename_axis("query_id").rename("answer_trained_in")
-    return table.reset_index()
+    similarity = in_interpolation.set_index("query_id")["similarity"]
+    return trained_answers.by_trained_answers(has_positive_in, similarity)
 
 
-def shared_answers_sentence(losses: pd.DataFrame, measure: str, model: str) -> str:
-    """Return the loss of a system by where the answers of the test queries were trained on.
+def shared_answers_of_draws(data: Collection, p: Parameters, store: Store) -> pd.DataFrame:
+    """Return the same for the test queries of each draw and the sets that it decides.
 
-    Only the three groups that tell distance from passages are named.
-
-    Parameters
-    ----------
-    losses
-        Effects by answer_trained_in, model and measure, with n_queries.
-    measure, model
-        The ones to name.
+    Returns
+    -------
+    pandas.DataFrame
+        draw, query_id, answer_trained_in
     """
-    is_named = (losses["measure"] == measure) & (losses["model"] == model)
-    named = with_interval(losses[is_named]).set_index("answer_trained_in")
-    texts = []
-    for group in (IN_INTERPOLATION, IN_NEITHER, AS_NEAR):
-        if group in named.index:
-            row = named.loc[group]
-            texts.append(f"{group} {row['delta']} ({row['n_queries']:,} queries)")
-    return (
-        f"Δ {measure} of {model} by the sets in which a relevant passage of the test query is a "
-        f"positive of another query: {'; '.join(texts)} (individual intervals)."
-    )
+    parts = []
+    for draw in plans.draws_of(p):
+        query_ids = [query_id for queries in draw.test for query_id in queries.ids(store)]
+        tested = trained_answers.relevant(data, p.draw_splits)
+        tested = tested[tested["query_id"].isin(query_ids)]
+        sets = draw.split.sets(store)
+        has_positive_in = _has_positive_in(data, p, tested, sets, p.draw_train)
+        parts.append(trained_answers.by_trained_answers(has_positive_in).assign(draw=draw.number))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _has_positive_in(
+    data: Collection,
+    p: Parameters,
+    tested: pd.DataFrame,
+    sets: Mapping[str, Sequence[str]],
+    size: int,
+) -> dict[str, pd.Series]:
+    """Return for each regime which test queries have a positive in its set of a size."""
+    trained = trained_answers.relevant(data, [p.train_split])
+    return {
+        regime: trained_answers.has_positive(tested, trained, sets[f"{regime}-{size}"])
+        for regime in REGIMES
+    }
 
 
 def described_sets(tuned: Mapping[int, Regimes]) -> pd.DataFrame:

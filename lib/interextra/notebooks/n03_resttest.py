@@ -1,10 +1,11 @@
 """Notebook 03: each system without each bucket of ReSTTest. Zhan et al. (CIKM 2022), Table 7."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from interextra.data.collection import Collection
 from interextra.notebooks import plans
 from interextra.notebooks.parameters import (
     Entries,
@@ -15,6 +16,7 @@ from interextra.notebooks.parameters import (
     Seeds,
     parameter,
 )
+from interextra.overlap import trained_answers
 from interextra.papers.releases import BUCKETS, KNOWN, real_dev_vectors, real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.resttest import APART, buckets, in_regimes, sides
@@ -178,6 +180,54 @@ def bucket_words(texts: Sequence[str], of_query: np.ndarray) -> pd.DataFrame:
     words_of = distinctive_words(texts, of_query, n=6)
     rows = [(1 + bucket, " ".join(words)) for bucket, words in words_of.items()]
     return pd.DataFrame(rows, columns=["bucket", "distinctive words"])
+
+
+def shared_answers(
+    data: Collection,
+    p: Parameters,
+    sets: Mapping[str, Sequence[str]],
+    strata: pd.Series,
+    similarity: pd.Series,
+) -> pd.DataFrame:
+    """Return in which folds a relevant passage of a test query is a positive.
+
+    Its fold in extrapolation is the one without its bucket; in interpolation at least one of the
+    others counts.
+
+    Parameters
+    ----------
+    data
+        The collection.
+    p
+        Parameters of the notebook.
+    sets
+        Of ReSTTest: name of a fold → ids of its training queries.
+    strata
+        Bucket of each test query, by query_id.
+    similarity
+        Of each test query to its nearest training query, by query_id.
+
+    Returns
+    -------
+    pandas.DataFrame
+        See `overlap.trained_answers.by_trained_answers`.
+    """
+    trained = trained_answers.relevant(data, [p.train_split])
+    tested = trained_answers.relevant(data, p.test_splits)
+    # [n_test, k]: whether a fold has a positive
+    of_fold = pd.DataFrame(
+        {
+            name: trained_answers.has_positive(tested, trained, query_ids)
+            for name, query_ids in sets.items()
+        }
+    )
+    without_own = "without-" + strata.reindex(of_fold.index).astype(str)
+    is_own = pd.DataFrame({name: without_own == name for name in sets})
+    has_positive_in = {
+        "interpolation": (of_fold & ~is_own).any(axis=1),
+        "extrapolation": (of_fold & is_own).any(axis=1),
+    }
+    return trained_answers.by_trained_answers(has_positive_in, similarity)
 
 
 def sizes_sentence(sizes: pd.DataFrame) -> str:
