@@ -217,44 +217,14 @@ def shared_answers(
         See `overlap.trained_answers.by_trained_answers`.
     """
     tested = trained_answers.relevant(data, p.test_splits)
-    has_positive_in = _has_positive_in(data, p, tested, sets, max(p.sizes))
+    trained = trained_answers.relevant(data, [p.train_split])
+    has_positive_in = {
+        regime: trained_answers.has_positive(tested, trained, sets[f"{regime}-{max(p.sizes)}"])
+        for regime in REGIMES
+    }
     in_interpolation = closest[closest["regime"] == REGIMES[0]]
     similarity = in_interpolation.set_index("query_id")["similarity"]
     return trained_answers.by_trained_answers(has_positive_in, similarity)
-
-
-def shared_answers_of_draws(data: Collection, p: Parameters, store: Store) -> pd.DataFrame:
-    """Return the same for the test queries of each draw and the sets that it decides.
-
-    Returns
-    -------
-    pandas.DataFrame
-        draw, query_id, answer_trained_in
-    """
-    parts = []
-    for draw in plans.draws_of(p):
-        query_ids = [query_id for queries in draw.test for query_id in queries.ids(store)]
-        tested = trained_answers.relevant(data, p.draw_splits)
-        tested = tested[tested["query_id"].isin(query_ids)]
-        sets = draw.split.sets(store)
-        has_positive_in = _has_positive_in(data, p, tested, sets, p.draw_train)
-        parts.append(trained_answers.by_trained_answers(has_positive_in).assign(draw=draw.number))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _has_positive_in(
-    data: Collection,
-    p: Parameters,
-    tested: pd.DataFrame,
-    sets: Mapping[str, Sequence[str]],
-    size: int,
-) -> dict[str, pd.Series]:
-    """Return for each regime which test queries have a positive in its set of a size."""
-    trained = trained_answers.relevant(data, [p.train_split])
-    return {
-        regime: trained_answers.has_positive(tested, trained, sets[f"{regime}-{size}"])
-        for regime in REGIMES
-    }
 
 
 def described_sets(tuned: Mapping[int, Regimes]) -> pd.DataFrame:
