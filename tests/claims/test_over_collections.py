@@ -126,7 +126,7 @@ def test_a_decision_says_on_how_many_and_what_the_gate_says():
     found = over(*[table(lead_low=lead) for lead in (0.1, -0.1, -0.1, 0.2)])
     [text] = collections_wording.decisions(found).values()
     assert text == (
-        "open by the gate (ahead of BM25 in domain on 2 of 4: a, d); without it holds on 4 of 4"
+        "no verdict, not ahead of BM25 on each (ahead in domain on 2 of 4: a, d); judged all the same: holds on 4 of 4"
     )
     [text] = collections_wording.decisions(over(*[table() for _ in NAMES])).values()
     assert text == "holds on 4 of 4"
@@ -141,7 +141,9 @@ def test_a_claim_of_several_parts_is_open_where_the_gate_of_one_is_closed():
         for both in leads.values()
     ]
     [text] = collections_wording.decisions(over(*tables)).values()
-    assert text.startswith("open by the gate (ahead of BM25 in domain on 1 of 4: a); without it")
+    assert text.startswith(
+        "no verdict, not ahead of BM25 on each (ahead in domain on 1 of 4: a); judged"
+    )
 
 
 def test_a_decision_names_the_collections_that_hold_and_those_that_disagree():
