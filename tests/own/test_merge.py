@@ -164,6 +164,19 @@ def test_the_fine_tuned_weights_may_be_the_best_and_few_queries_say_nothing():
     assert few.sentences[0].startswith("Nothing is said: 9") and not few.points["chosen"].any()
 
 
+def test_of_means_that_differ_by_rounding_alone_the_smaller_alpha_is_chosen():
+    level = (-0.2, 0.0, 0.4, 0.0, 0.0)
+    values = planted(dict.fromkeys(REGIMES, level), noise=0.0)
+    is_best = values["alpha"] == 0.5
+    more_by_rounding = values[is_best].assign(alpha=0.75, value=values["value"] + 1e-15)
+    values = pd.concat([values[values["alpha"] != 0.75], more_by_rounding], ignore_index=True)
+    gate = [f"q{number}" for number in range(50)]
+    found = module.report(values, gate, 0.05, 1, 100).points
+    assert set(found.loc[found["chosen"], "alpha"]) == {0.5}
+    of_kinds = pd.concat([values.assign(left_out=kind, stratum="c") for kind in "ab"])
+    assert module.chosen_by_kind(of_kinds)["alpha"].tolist() == [0.5, 0.5]
+
+
 def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_path):
     """And the whole way: design, runs, values, report, page."""
     split, _ = written(spec, store, "restrain", "out", size=20)
