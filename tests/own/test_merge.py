@@ -256,6 +256,17 @@ def test_alpha_of_a_left_out_kind_is_chosen_on_the_other_kinds():
         module.chosen_by_kind(gate[gate["stratum"] == "a"])
 
 
+def test_without_queries_or_fine_tuned_models_alpha_is_not_chosen():
+    gate = without_each()
+    with pytest.raises(InputError, match="no query is of a kind in training"):
+        module.chosen_by_kind(gate.assign(stratum=OUTSIDE))
+    with pytest.raises(InputError, match="no query chooses α"):
+        module.chosen_by_kind(gate[:0])
+    is_tuned = (gate["left_out"] == "b") & (gate["alpha"] == 1)
+    with pytest.raises(InputError, match="without 'b', no value is of the fine-tuned model"):
+        module.chosen_by_kind(gate[~is_tuned])
+
+
 def test_what_a_merge_changes_is_the_mean_of_the_left_out_kinds():
     values = without_each(noise=0.3)
     chosen = module.chosen_by_kind(values)

@@ -388,26 +388,35 @@ def chosen_by_kind(values: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        For a left-out kind no query is of a kind in training.
+        For a left-out kind no query is of a kind in training, or no value is of its fine-tuned
+        model (α = 1).
     """
-    left_out_kinds = values["left_out"].unique()
-    values = _of_kinds(values)
+    if values.empty:
+        raise InputError("merge: no query chooses α; name a gate_split that has some")
     is_asked = values["measure"] == values["measure"].iloc[0]
-    of_kinds = values[is_asked & (values["side"] == "in")].groupby("left_out", sort=False)
-    rows = []
-    for left_out, of_kind in of_kinds:
-        means = of_kind.groupby("alpha")["value"].mean()
-        best = means.round(9).idxmax()
-        n_queries = of_kind["query_id"].nunique()
-        rows.append((left_out, best, means[best], means[1.0], n_queries))
-    chosen = pd.DataFrame(rows, columns=["left_out", "alpha", "gate", "gate_tuned", "n_gate"])
-    lacking = [kind for kind in left_out_kinds if kind not in set(chosen["left_out"])]
+    of_kinds = _of_kinds(values[is_asked])
+    known = of_kinds[of_kinds["side"] == "in"]
+    left_out_kinds = values["left_out"].unique()
+    lacking = [kind for kind in left_out_kinds if kind not in set(known["left_out"])]
     if lacking:
         raise InputError(
             f"merge: to choose α without {offenders(lacking)}, no query is of a kind in training; "
             "name a gate_split that has some"
         )
-    return chosen
+    tuned = known[known["alpha"] == 1]
+    untuned = [kind for kind in left_out_kinds if kind not in set(tuned["left_out"])]
+    if untuned:
+        raise InputError(
+            f"merge: without {offenders(untuned)}, no value is of the fine-tuned model; "
+            "give also those of α = 1"
+        )
+    rows = []
+    for left_out, of_kind in known.groupby("left_out", sort=False):
+        means = of_kind.groupby("alpha")["value"].mean()
+        best = means.round(9).idxmax()
+        n_queries = of_kind["query_id"].nunique()
+        rows.append((left_out, best, means[best], means[1.0], n_queries))
+    return pd.DataFrame(rows, columns=["left_out", "alpha", "gate", "gate_tuned", "n_gate"])
 
 
 def left_out_effects(values: pd.DataFrame, chosen: pd.DataFrame, seed: int, n_boot: int) -> Effects:
