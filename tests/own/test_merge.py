@@ -55,13 +55,36 @@ def test_models_of_other_shapes_or_names_are_one_message(tmp_path, other):
     with pytest.raises(InputError, match="differ in [12] weights.*of one architecture"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
     shutil.rmtree(given / "deep")
-    shutil.rmtree(tmp_path / "out")
-    with pytest.raises(InputError, match="differ in 1 weights"):
+    with pytest.raises(InputError, match="given: no safetensors weights"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
     shutil.rmtree(tuned / "deep")
-    shutil.rmtree(tmp_path / "out")
-    with pytest.raises(InputError, match="no safetensors weights"):
+    with pytest.raises(InputError, match="tuned: no safetensors weights"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"given", "tuned"}
+
+
+@pytest.mark.parametrize("larger", ["given", "tuned"])
+def test_a_file_of_weights_that_one_model_lacks_is_refused(tmp_path, larger):
+    given = saved(tmp_path / "given", WEIGHTS)
+    tuned = saved(tmp_path / "tuned", WEIGHTS)
+    save_file(WEIGHTS, tmp_path / larger / "more.safetensors")
+    with pytest.raises(InputError, match="differ in 1 weights or files.*'more.safetensors'"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"given", "tuned"}
+
+
+@pytest.mark.parametrize("other", ["given", "tuned"])
+def test_weights_of_another_format_are_refused_by_name(tmp_path, other):
+    given = saved(tmp_path / "given", WEIGHTS)
+    tuned = saved(tmp_path / "tuned", WEIGHTS)
+    (tmp_path / other / "training_args.bin").write_bytes(b"no weights")
+    module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / other / "2_Dense").mkdir()
+    (tmp_path / other / "2_Dense" / "pytorch_model.bin").write_bytes(b"weights")
+    with pytest.raises(InputError, match=f"{other} has weights.*'2_Dense/pytorch_model.bin'"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def planted(levels, n=200, seed=1, noise=0.05, negatives=("all",)):

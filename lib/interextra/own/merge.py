@@ -4,6 +4,7 @@ Each weight is (1 - α) times that of the model as given plus α times that of t
 in WiSE-FT (Wortsman et al., CVPR 2022) and LM-Cocktail (Xiao et al., Findings of ACL 2024).
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,9 +33,14 @@ from interextra.stats.bootstrap import simultaneous
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
 from interextra.stats.tests import LEAST_QUERIES, detectable, standard_error
-from interextra.store import InputError, Store, offenders, write_text
+from interextra.store import InputError, Store, offenders, scratch, write_text
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the model as given; 1: the fine-tuned one
+SAFETENSORS = ".safetensors"
+# Suffixes of weights that libraries save in other formats, and names of files that have such a
+# suffix but hold what a training goes on from
+OTHER_FORMATS = {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf"}
+OF_TRAINERS = {"training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt"}
 UNEXPOSED = "unexposed"
 LABELS = ["negatives", "regime", "alpha", "measure"]
 ENDS = ["d_low", "d_high", "detects"]  # of a difference
@@ -63,8 +69,8 @@ class MergedRun(Run):
         """Merge the weights, and open the model that has them."""
         given = store[self.given] / "weights"
         fine_tuned = store[self.model] / "weights"
-        with tempfile.TemporaryDirectory() as scratch:
-            merged = Path(scratch) / "weights"
+        with tempfile.TemporaryDirectory() as temporary:
+            merged = Path(temporary) / "weights"
             merge_weights(given, fine_tuned, self.alpha, merged)
             return load_model(merged)
 
@@ -88,26 +94,59 @@ def merge_weights(given: Path, fine_tuned: Path, alpha: float, out: Path) -> Non
     Raises
     ------
     InputError
-        The models have other weights, by name or shape.
+        The models have other weights, by file, name or shape, or weights in files of another
+        format. Then nothing is written.
     """
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import save_file
 
-    shutil.copytree(fine_tuned, out)
-    names = [path.relative_to(fine_tuned) for path in fine_tuned.rglob("*.safetensors")]
-    for name in sorted(names):
-        if not (given / name).is_file():
-            raise _different(given, fine_tuned, [name])
-        before = load_file(given / name)
-        after = load_file(fine_tuned / name)
-        unlike = _unlike(before, after)
-        if unlike:
-            raise _different(given, fine_tuned, unlike)
-        merged = {}
-        for weight, tensor in after.items():
-            merged[weight] = _between(before[weight], tensor, alpha)
-        save_file(merged, out / name, metadata={"format": "pt"})
+    names = _weight_files(fine_tuned)
+    unshared = sorted(set(names) ^ set(_weight_files(given)))
+    if unshared:
+        raise _different(given, fine_tuned, unshared)
+    with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
+        shutil.copytree(fine_tuned, aside, dirs_exist_ok=True)
+        for name in names:
+            merged = _merged(given, fine_tuned, name, alpha)
+            save_file(merged, aside / name, metadata={"format": "pt"})
+        os.replace(aside, out)
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """Return the safetensors files of a model, relative to its folder.
+
+    Raises
+    ------
+    InputError
+        There is none, or weights are in files of another format.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    others = [path.relative_to(folder).as_posix() for path in files if _has_other_weights(path)]
+    if others:
+        raise InputError(
+            f"merge: {folder} has weights of another format than safetensors ({offenders(others)}) "
+            "that would not be merged; save the model with safetensors alone"
+        )
+    names = [path.relative_to(folder).as_posix() for path in files if path.suffix == SAFETENSORS]
     if not names:
-        raise InputError(f"{fine_tuned}: no safetensors weights, so that nothing can be merged")
+        raise InputError(f"{folder}: no safetensors weights, so that nothing can be merged")
+    return names
+
+
+def _has_other_weights(path: Path) -> bool:
+    """Return whether a file is named like weights in another format than safetensors."""
+    return path.suffix in OTHER_FORMATS and path.name not in OF_TRAINERS
+
+
+def _merged(given: Path, fine_tuned: Path, name: str, alpha: float) -> dict[str, Any]:
+    """Return the weights between those of one file of both models."""
+    from safetensors.torch import load_file
+
+    before = load_file(given / name)
+    after = load_file(fine_tuned / name)
+    unlike = _unlike(before, after)
+    if unlike:
+        raise _different(given, fine_tuned, unlike)
+    return {weight: _between(before[weight], after[weight], alpha) for weight in after}
 
 
 def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -130,8 +169,8 @@ def _different(given: Path, fine_tuned: Path, names: Sequence[object]) -> InputE
     """Return the error of models that cannot be merged."""
     first = offenders(names)
     return InputError(
-        f"merge: {given} and {fine_tuned} differ in {len(names)} weights, by name or shape "
-        f"({first}): only models of one architecture have weights between them"
+        f"merge: {given} and {fine_tuned} differ in {len(names)} weights or files of them, by name "
+        f"or shape ({first}): only models of one architecture have weights between them"
     )
 
 
