@@ -432,6 +432,16 @@ def test_how_is_the_worst_question_word_where_it_loses_more_than_each_other(delt
     assert shifts.how_sentence(contrasts, "This run") == f"This run: how loses most {expected}"
 
 
+def test_how_is_not_the_worst_where_a_difference_or_an_interval_is_missing():
+    contrasts = pd.DataFrame({"model": "SPLADE", "second": ["who", "wha"], "difference": -0.1})
+    without_an_interval = contrasts.assign(high=[-0.05, np.nan])
+    sentence = shifts.how_sentence(without_an_interval, "This run")
+    assert sentence == "This run: how loses most for 1 of 1 systems, shown for 0."
+    of_who_alone = without_an_interval[:1]
+    sentence = shifts.how_sentence(of_who_alone, "This run")
+    assert sentence == "This run: how loses most for 0 of 1 systems, shown for 0."
+
+
 def test_without_question_words_nothing_is_said_of_how():
     none = shifts.how_minus_others(losses_of("topics", "SPLADE", {"C0": -0.2}))
     assert none.empty and shifts.how_sentence(none, "This run") == ""

@@ -859,7 +859,9 @@ def how_minus_others(losses: Effects) -> Effects:
 def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """Return for how many systems *how* has the largest loss, and is shown to have it.
 
-    Shown: the intervals of the differences from all other question words lie below 0.
+    Shown: the intervals of the differences from all other question words lie below 0. A system
+    without a difference from one of them has not the largest loss, without an interval it is not
+    shown.
 
     Parameters
     ----------
@@ -870,11 +872,13 @@ def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """
     if contrasts.empty:
         return ""
-    by_model = contrasts.groupby("model")
-    largest = by_model[["difference", "high"]].max()
-    n_largest, n_shown = (largest < 0).sum()
-    most = f"{n_largest} of {len(largest)} systems"
-    return f"{source}: how loses most for {most}, shown for {n_shown}."
+    by_model = contrasts.set_index(["model", "second"])[["difference", "high"]].unstack()
+    differences = by_model["difference"].reindex(columns=OTHER_WORDS)
+    ends = by_model["high"].reindex(columns=OTHER_WORDS)
+    is_largest = (differences < 0).all(axis="columns")  # what is missing is not below 0
+    is_shown = is_largest & (ends < 0).all(axis="columns")
+    most = f"{is_largest.sum()} of {len(by_model)} systems"
+    return f"{source}: how loses most for {most}, shown for {is_shown.sum()}."
 
 
 def made_and_released(store: Store, plan: plans.Plan) -> pd.DataFrame:
