@@ -442,6 +442,15 @@ def test_how_is_not_the_worst_where_a_difference_or_an_interval_is_missing():
     assert sentence == "This run: how loses most for 0 of 1 systems, shown for 0."
 
 
+def test_a_change_that_leaves_no_query_in_a_topic_leaves_least():
+    switches = pd.DataFrame({"change": ["in turns", "another seed"], "ari": [0.3, np.nan]})
+    switches = switches.assign(share_matched=switches["ari"])
+    sentence = shifts.switches_sentence(switches)
+    assert sentence.startswith("Nothing remains under another seed:")
+    sentence = shifts.switches_sentence(switches.assign(ari=np.nan))
+    assert sentence.startswith("Nothing remains under in turns, another seed:")
+
+
 def test_without_question_words_nothing_is_said_of_how():
     none = shifts.how_minus_others(losses_of("topics", "SPLADE", {"C0": -0.2}))
     assert none.empty and shifts.how_sentence(none, "This run") == ""

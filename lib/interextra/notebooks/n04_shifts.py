@@ -539,12 +539,18 @@ def switch_table(
 def switches_sentence(switches: pd.DataFrame) -> str:
     """Return which change of `switch_table` leaves least of the topics, and how much.
 
+    Changes after which no query is in a topic of both have no ARI; they leave nothing.
+
     Examples
     --------
     >>> table = pd.DataFrame({"change": ["in turns", "another seed"], "share_kept": [1, 0.8]})
     >>> switches_sentence(table.assign(ari=[1, 0.01], share_matched=[1, 0.4]))
     'Least remains under another seed: ARI 0.01, and 40 % of the shared queries in the same topic.'
     """
+    leaves_nothing = switches["ari"].isna()
+    if leaves_nothing.any():
+        changes = ", ".join(switches.loc[leaves_nothing, "change"])
+        return f"Nothing remains under {changes}: no query is in a topic before and after it."
     least = switches.loc[switches["ari"].idxmin()]
     change, ari = least["change"], least["ari"]
     percent = 100 * least["share_matched"]
