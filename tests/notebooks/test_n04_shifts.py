@@ -557,6 +557,21 @@ def test_queries_lose_what_the_model_without_their_cluster_lacks():
     assert lost.mean() == pytest.approx(worst["in"] - worst["out"])
 
 
+def test_a_query_whose_ranks_get_worse_loses_by_asl_too():
+    longer = {"in": 20.0, "out": 30.0}  # search lengths of one query
+    values = pd.DataFrame({"side": longer.keys(), "value": longer.values(), "query_id": "a1"})
+    row = pd.Series({"shift": "topics", "model": DENSE, "stratum": "a", "measure": "ASL@100"})
+    assert shifts.lost_by_query(values.assign(**row), row).to_dict() == {"a1": 10.0}
+
+
+def test_means_of_two_measures_are_refused():
+    means = means_of(OUT)
+    both = pd.concat([pd.DataFrame(means), means.assign(measure="ASL@100")])
+    for summary in (shifts.metrics, shifts.means_sentence):
+        with pytest.raises(InputError, match="rows of 'RR@10', 'ASL@100': take those of one"):
+            summary(both)
+
+
 def test_losses_by_the_age_of_queries_are_drawn():
     values = pd.concat([of_years(2018), of_years(ANY_YEAR)]).astype({"stratum": str})
     losses = shifts.losses_by_age(values, seed=1, n_boot=50)

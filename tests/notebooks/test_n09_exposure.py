@@ -82,6 +82,15 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
         plan_with(exposure, P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 
 
+def test_one_measure_decides():
+    with pytest.raises(InputError, match="parameter 'measures': give one, not 'RR@10', 'nDCG@10'"):
+        plan_with(exposure, P | {"measures": ["RR@10", "nDCG@10"]})
+    mean = mean_of(LOSSES)
+    both = pd.concat([mean, mean.assign(measure="nDCG@10")])
+    with pytest.raises(InputError, match="rows of 'RR@10', 'nDCG@10': take those of one measure"):
+        exposure.share_of_loss(both)
+
+
 def values(losses, n=200, noise=0.02):
     """Values of one stratum: Avg In .8 (BM25 .5), Out so that the loss of each condition is as
     given.

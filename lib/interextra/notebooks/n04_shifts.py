@@ -697,7 +697,8 @@ def largest_loss(losses: pd.DataFrame, measure: str) -> pd.Series:
 def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
     """Return how much each test query of a cluster loses, for one system and measure.
 
-    It is the mean of the models that trained on the cluster minus that of the model without it.
+    It is the mean of the models that trained on the cluster minus that of the model without it, the
+    other way round where lower is better (ASL): above 0 is a loss.
 
     Parameters
     ----------
@@ -715,7 +716,7 @@ def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
     for name in ("shift", "model", "stratum", "measure"):
         is_asked &= (values[name] == row[name]).to_numpy()
     each = values[is_asked].pivot_table(index="query_id", columns="side", values="value")
-    lost = each["in"] - each["out"]
+    lost = (each["in"] - each["out"]) * worse(row["measure"])
     return lost.round(9).rename("lost")  # rounding alone makes no loss
 
 
@@ -762,7 +763,14 @@ def control_page(by_chance: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def metrics(means: pd.DataFrame) -> dict[str, float]:
-    """Return name → Δ of each system of each shift, for the numbers of a run."""
+    """Return name → Δ of each system of each shift, for the numbers of a run.
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
+    """
+    plans.refuse_rows_of_more_measures(means)
     named = {}
     for row in means.itertuples():
         named[f"mean_delta_{row.shift}_{row.model}"] = row.delta
@@ -778,7 +786,13 @@ def means_sentence(means: pd.DataFrame, model: str = "DR (base)") -> str:
     >>> means = pd.DataFrame(rows, columns=["shift", "model", "measure", "delta"])
     >>> means_sentence(means, "ColBERT")
     'Mean Δ of RR@10, ColBERT: length -20.0 %, topics -10.0 %.'
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
     """
+    plans.refuse_rows_of_more_measures(means)
     ordered = means[means["model"] == model].sort_values("delta", kind="stable")
     if ordered.empty:
         return ""

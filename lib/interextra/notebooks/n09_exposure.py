@@ -318,7 +318,13 @@ def plan(p: Parameters) -> plans.Plan:
         left_out → Spared, its answers.
     tested
         The queries that measure.
+
+    Raises
+    ------
+    InputError
+        More than one measure, and what else the parameters may not hold.
     """
+    plans.refuse_more_measures(p.measures)
     shift = plans.one_shift(p)
     tested = plans.tested_queries(p, shift)
     experiment = Experiment(p, shift, (*tested, *plans.gate_queries(p)))
@@ -664,8 +670,14 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
     Parameters
     ----------
     mean
-        The second table of `relative_losses`.
+        The second table of `relative_losses`, of one measure.
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
     """
+    plans.refuse_rows_of_more_measures(mean)
     rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}
     found = []
     for (model, negatives, against), exposed in rows.items():
