@@ -442,6 +442,15 @@ def test_answers_of_a_split_are_counted_by_the_kind_of_its_queries(of_passages):
     assert (table.groupby("left_out")["n_queries"].sum() == len(cluster)).all()
 
 
+def test_an_answer_that_is_no_passage_is_not_counted_as_the_last_one(of_passages, monkeypatch):
+    plan, store = of_passages
+    query_ids = plan.tested[0].ids()
+    answers = pd.DataFrame({"query_id": query_ids, "doc_id": "nowhere"})
+    monkeypatch.setattr(exposure, "_answers_of_all", lambda tested, store: answers)
+    with pytest.raises(InputError, match="doc_ids are not in the collection: 'nowhere'"):
+        exposure.exposed_answers(plan, store, plan.shift.pool.source.open())
+
+
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     (tmp_path / "qrels.train.tsv").write_text("".join(f"{at} 0 {100 + at} 1\n" for at in range(50)))
     (tmp_path / "run.txt").write_text(

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, present_rows
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
@@ -455,12 +455,18 @@ def exposed_answers(plan: plans.Plan, store: Store, data: Collection) -> pd.Data
     Returns
     -------
     left_out, side (out: queries of that cluster; in: the others), exposed (the share), n_queries
+
+    Raises
+    ------
+    InputError
+        An answer is not in the collection.
     """
     shift = plan.shift
     cluster = clusters_of(plan, store)
     answers = _answers_of_all(plan.tested, store)
     answers = answers[answers["query_id"].isin(cluster.index)]
-    passages = data.passages.rows(answers["doc_id"].tolist())
+    doc_ids = answers["doc_id"].tolist()
+    passages = present_rows(data.passages, doc_ids, f"{data.name}, qrels")
     rows = []
     for name in shift.names:
         is_exposed = _exposed(shift, name, data, store)[passages]
