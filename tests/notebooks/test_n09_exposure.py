@@ -575,8 +575,10 @@ def test_sentences_say_where_the_reduction_is_largest_and_what_remains():
     told = f"Compared with all, the largest reduction is that of {DENSE} with BM25 negatives"
     assert largest.startswith(told)
     assert "in 3 of 3 pairs" in reduced and "remains in 3 (individual" in left
-    judged = exposure.compared_with_control(effect).set_index(["model", "negatives"])
-    assert judged.loc[(DENSE, "random"), "against"] == "control"
+    for rows in (effect, effect[::-1]):
+        judged = exposure.against_control_or_all(rows).set_index(["model", "negatives"])
+        assert len(judged) == 3 and judged.loc[(DENSE, "random"), "against"] == "control"
+        assert judged.loc[(DENSE, "BM25"), "against"] == "all"
     sentence = exposure.reduction_sentence(effect)
     assert sentence.count("negatives: +") == 3 and sentence.index(DENSE) < sentence.index("SPLADE")
 

@@ -718,9 +718,16 @@ def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
     )
 
 
-def compared_with_control(effect: pd.DataFrame) -> pd.DataFrame:
-    """Return a row of `share_of_loss` a system and source: by the control where there is one."""
-    return effect.drop_duplicates(["model", "negatives"], keep="last")
+def against_control_or_all(effect: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of `share_of_loss` a system and source: against the control, or all without one.
+
+    Their column `against` says which.
+    """
+    system = ["model", "negatives"]
+    is_control = effect["against"] == "control"
+    controlled = pd.MultiIndex.from_frame(effect.loc[is_control, system])
+    has_control = pd.MultiIndex.from_frame(effect[system]).isin(controlled)
+    return effect[is_control | ~has_control]
 
 
 def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
@@ -748,7 +755,7 @@ def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
     mean
         The second table of `relative_losses`.
     """
-    judged = compared_with_control(effect)
+    judged = against_control_or_all(effect)
     if judged.empty:
         return ["This run trains nothing without exposed negatives."]
     most = judged.loc[judged["saved"].idxmax()]
@@ -766,7 +773,7 @@ def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
 
 def reduction_sentence(effect: pd.DataFrame) -> str:
     """Return the reduction of each system and source, "" where nothing is trained for it."""
-    judged = compared_with_control(effect)
+    judged = against_control_or_all(effect)
     rows = effect_page(judged).sort_values("model", kind="stable")
     if rows.empty:
         return ""
