@@ -557,6 +557,14 @@ def test_queries_lose_what_the_model_without_their_cluster_lacks():
     assert lost.mean() == pytest.approx(worst["in"] - worst["out"])
 
 
+def test_what_all_queries_share_may_explain_equal_losses():
+    row = pd.Series({"stratum": "how", "model": DENSE, "delta": -0.5})
+    sentence = shifts.lost_sentence(pd.Series([0.5, 0.5, 0.5]), row)
+    assert sentence.startswith("Undecided: all 3 test queries of cluster how share it, and each")
+    assert "loses the same, 0.5" in sentence
+    assert shifts.lost_sentence(pd.Series([0.5, 0.5, 0.4]), row).startswith("No: all 3 test")
+
+
 def test_a_query_whose_ranks_get_worse_loses_by_asl_too():
     longer = {"in": 20.0, "out": 30.0}  # search lengths of one query
     values = pd.DataFrame({"side": longer.keys(), "value": longer.values(), "query_id": "a1"})

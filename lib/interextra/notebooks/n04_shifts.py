@@ -723,6 +723,8 @@ def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
 def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     """Return whether what all queries of a cluster share can explain the largest losses.
 
+    It cannot where losses differ between them.
+
     Parameters
     ----------
     lost
@@ -737,6 +739,10 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     No: all 3 test queries of cluster how share it; 1 lose, 1 gain, 1 are unchanged (SPLADE).
     The largest losses are 0.5, 0, -0.5, the largest gains 0.5, 0, -0.5: the evidence is their mean.
     """
+    model, cluster = row["model"], row["stratum"]
+    shared = f"all {len(lost)} test queries of cluster {cluster} share it"
+    if lost.nunique() == 1:
+        return f"Undecided: {shared}, and each loses the same, {lost.iloc[0]:.2g} ({model})."
     n_lose = (lost > 0).sum()
     n_gain = (lost < 0).sum()
     n_unchanged = (lost == 0).sum()
@@ -744,10 +750,9 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     gained = 0 - lost.nsmallest(3)
     losses = ", ".join(largest.map("{:.2g}".format))
     gains = ", ".join(gained.map("{:.2g}".format))
-    model, cluster = row["model"], row["stratum"]
     counts = f"{n_lose} lose, {n_gain} gain, {n_unchanged} are unchanged ({model})"
     return (
-        f"No: all {len(lost)} test queries of cluster {cluster} share it; {counts}.\n"
+        f"No: {shared}; {counts}.\n"
         f"The largest losses are {losses}, the largest gains {gains}: the evidence is their mean."
     )
 
