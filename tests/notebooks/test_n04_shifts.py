@@ -366,7 +366,7 @@ def test_models_up_to_a_year_stand_beside_those_of_any_year_by_the_age_of_querie
         sides=(ANY_YEAR, shifts.UP_TO),
         effect="delta",
     )
-    assert set(table["age"]) == {"not newer", "1 to 2 newer", "5 newer"}
+    assert set(table["age"]) == {"not newer", "1 to 2 newer", "5 or more newer"}
     assert table["delta"].eq(-0.5).all() and table["n_queries"].eq(2).all()
     spared = table[table["negatives"] == "without the new"]
     assert set(spared["model"]) == {DENSE} and len(table) == 9

@@ -340,10 +340,13 @@ def _ages(years: pd.Series, ages: Sequence[int]) -> pd.Series:
     firsts = list(ages)
     names = ["not newer"]
     for first, following in itertools.pairwise([*firsts, None]):
-        is_single = following == first + 1
-        is_last = following is None
-        last = "" if is_single or is_last else f" to {following - 1}"
-        names.append(f"{first}{last} newer")
+        if following is None:
+            group = f"{first} or more"
+        elif following == first + 1:
+            group = f"{first}"
+        else:
+            group = f"{first} to {following - 1}"
+        names.append(f"{group} newer")
     begins = [first - 0.5 for first in firsts]
     bins = [-np.inf, *begins, np.inf]
     return pd.cut(years, bins, labels=names).astype(str)
