@@ -460,7 +460,7 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
         clusters = labels[is_labelled].tolist()
         words = distinctive_words(texts_of_clusters, clusters)
         path = store[shift] / "sizes.csv"
-        sizes = pd.read_csv(path, dtype={"cluster": str})
+        sizes = pd.read_csv(path, dtype={"cluster": str}, keep_default_na=False)
         for row in sizes.to_dict("records"):
             is_inside = labels == row["cluster"]
             cluster_texts = texts[is_inside]
