@@ -210,7 +210,7 @@ def trainings(design: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         shift, systems, without (the clusters, one of which a model is trained without), n_train
-        (training queries of a model; a range where they differ), seeds.
+        (training queries of a model; each number once where they differ), seeds.
     """
     rows = design[["shift", "model"]].copy()
     rows["without"] = design["left_out"].astype(str)
