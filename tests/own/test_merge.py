@@ -211,6 +211,8 @@ def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_p
     design = module.design(recipe, sets, queries, [1], given, (0.0, 0.5, 1.0))
     assert design["negatives"].unique().tolist() == ["all", "unexposed"] and len(design) == 12
     assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {given.key}
+    tuned = design[design["alpha"] == 1].iloc[0]["run"]
+    assert module.merged_run(given.model, tuned, 0) == given
     for run in dict.fromkeys(design["run"]):
         store.build(run)
     half = design[design["alpha"] == 0.5].iloc[0]

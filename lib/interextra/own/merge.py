@@ -207,9 +207,10 @@ def design(
     for negatives, variant in _variants(recipe).items():
         for name, training_set in training_sets.items():
             for seed in seeds:
-                fine_tuned = model_of(variant, training_set, seed)
+                model = model_of(variant, training_set, seed)
+                fine_tuned = Run(model=model, queries=queries, depth=DEPTH)
                 for alpha in alphas:
-                    run = _run_of(given, fine_tuned, alpha, queries)
+                    run = merged_run(given.model, fine_tuned, alpha)
                     rows.append((negatives, name, seed, alpha, run))
     return pd.DataFrame(rows, columns=["negatives", "set", "seed", "alpha", "run"])
 
@@ -228,27 +229,14 @@ def _variants(recipe: Recipe) -> dict[str, Recipe]:
     return {own: recipe, other: changed(recipe, negative_passages=other)}
 
 
-def _run_of(given: Run, fine_tuned: Model, alpha: float, queries: tuple) -> Run:
-    """Return the run of the weights at α."""
-    if alpha == 0:
-        return given
-    searched = {"model": fine_tuned, "queries": queries, "depth": DEPTH}
-    if alpha == 1:
-        return Run(**searched)
-    return MergedRun(**searched, given=given.model, alpha=alpha)
-
-
 def merged_run(given: Model, fine_tuned: Run, alpha: float) -> Run:
-    """Return the run of the weights at α that searches what the fine-tuned one does."""
+    """Return the run of the weights at α, from 0 to 1, that searches what the fine-tuned one does."""
+    searched = {"queries": fine_tuned.queries, "depth": fine_tuned.depth}
+    if alpha == 0:
+        return Run(model=given, **searched)
     if alpha == 1:
         return fine_tuned
-    return MergedRun(
-        model=fine_tuned.model,
-        queries=fine_tuned.queries,
-        depth=fine_tuned.depth,
-        given=given,
-        alpha=alpha,
-    )
+    return MergedRun(model=fine_tuned.model, given=given, alpha=alpha, **searched)
 
 
 class Merge(NamedTuple):
