@@ -187,6 +187,14 @@ def test_the_fine_tuned_weights_may_be_the_best_and_few_queries_say_nothing():
     assert few.sentences[0].startswith("Nothing is said: 9") and not few.points["chosen"].any()
 
 
+def test_the_model_before_fine_tuning_is_no_merge():
+    levels = {"interpolation": (0.4, 0.1, 0.0, 0.0, 0.0), "extrapolation": (0.3, 0, 0, 0, 0)}
+    gate = [f"q{number}" for number in range(50)]
+    [sentence] = module.report(planted(levels, noise=0.0), gate, 0.05, 1, 400).sentences
+    assert sentence.startswith("Undoing the fine-tuning gains in extrapolation: on 50 queries")
+    assert "α = 0 is best, the weights before fine-tuning, which is no merge; on" in sentence
+
+
 def test_of_means_that_differ_by_rounding_alone_the_smaller_alpha_is_chosen():
     level = (-0.2, 0.0, 0.4, 0.0, 0.0)
     values = planted(dict.fromkeys(REGIMES, level), noise=0.0)

@@ -524,6 +524,8 @@ def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
     if alpha == 1:
         return f"No merge is chosen: {choice}, the fine-tuned weights."
     verdict = _verdict(points, chosen.loc[EXTRAPOLATION], margin)
+    if alpha == 0:
+        choice += ", the weights before fine-tuning, which is no merge"
     changes = " and by ".join(_change(regime, chosen.loc[regime]) for regime in REGIMES)
     return (
         f"{verdict}: {choice}; on the test queries it changes {measure} of the fine-tuned model by "
@@ -543,13 +545,14 @@ def _verdict(points: pd.DataFrame, chosen: pd.Series, margin: float) -> str:
     reach = margin * tuned.at[EXTRAPOLATION, "mean"]
     low = chosen["d_low"]
     high = chosen["d_high"]
+    change = "Merging" if chosen["alpha"] > 0 else "Undoing the fine-tuning"
     if low > 0:
-        return "Merging gains in extrapolation"
+        return f"{change} gains in extrapolation"
     if high < 0:
-        return "Merging loses in extrapolation"
+        return f"{change} loses in extrapolation"
     if -reach < low and high < reach:
-        return f"Merging changes extrapolation by less than {100 * margin:g} %"
-    return "Whether merging helps in extrapolation is undecided"
+        return f"{change} changes extrapolation by less than {100 * margin:g} %"
+    return f"Whether {change.lower()} helps in extrapolation is undecided"
 
 
 def write(folder: Path, found: Merge) -> Merge:
