@@ -320,6 +320,14 @@ def test_what_a_merge_changes_is_the_mean_of_the_left_out_kinds():
     assert claimed.drawn().mean() == pytest.approx(by_hand["out"], abs=0.01)
 
 
+def test_models_count_alike_on_kinds_that_none_of_them_leaves_out():
+    values = without_each()
+    values = values[values["left_out"] != "c"]
+    found = module.left_out_effects(values, module.chosen_by_kind(values), 1, 40)
+    half = found[(found["merge"] == "0.5") & (found["side"] == "in")]
+    assert half["difference"].item() == pytest.approx((0.02 - 0.01) / 2)
+
+
 def test_queries_of_no_kind_measure_no_merge():
     values = without_each()
     values.loc[values["query_id"] == "a0", "stratum"] = ""

@@ -493,15 +493,19 @@ def _kinds_alike(values: pd.DataFrame) -> pd.DataFrame:
     """Return values whose mean on the kinds in training is that of the left-out kinds' models.
 
     There each query is drawn once, with the values of all models that had its kind in training.
-    These are weighted so that each model counts alike, whatever the number of queries of its kind.
+    These are weighted so that each model counts alike, whatever the number of queries of its kind,
+    and of kinds that none of the models leaves out.
     """
     is_in = values["side"] == "in"
     known = values[is_in]
     n_queries = known["query_id"].nunique()
     n_models = known["left_out"].nunique()
-    of_model = known.groupby("left_out")["query_id"].nunique()
-    weight = n_queries * (n_models - 1) / (n_models * of_model)
-    weights = values["left_out"].map(weight).where(is_in, 1.0)
+    queries_of_model = known.groupby("left_out")["query_id"].nunique()
+    models_of_query = known.groupby("query_id")["left_out"].nunique()
+    n_of_model = values["left_out"].map(queries_of_model)
+    n_of_query = values["query_id"].map(models_of_query)
+    weight = n_queries * n_of_query / (n_models * n_of_model)
+    weights = weight.where(is_in, 1.0)
     stratum = values["stratum"].mask(is_in, "kinds in training")
     return values.assign(value=values["value"] * weights, stratum=stratum)
 
