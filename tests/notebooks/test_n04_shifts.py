@@ -3,6 +3,7 @@ are built in.
 """
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -555,6 +556,27 @@ def test_queries_lose_what_the_model_without_their_cluster_lacks():
     lost = shifts.lost_by_query(values, worst)
     assert set(lost.index) == {f"{worst['stratum']}{number}" for number in range(5)}
     assert lost.mean() == pytest.approx(worst["in"] - worst["out"])
+
+
+class Folders(dict):
+    """Stands for a store: the folder of a shift by its name."""
+
+    def __getitem__(self, cell):
+        return super().__getitem__(cell.name)
+
+
+def test_a_cluster_may_be_named_like_a_missing_value(tmp_path):
+    names = ["NA", "NA", "null", "null"]
+    texts = ["what is a comet", "what is a nebula", "who grows a tulip", "who grows a willow"]
+    pd.DataFrame({"cluster": names}).to_parquet(tmp_path / "labels.parquet")
+    sizes = pd.DataFrame({"cluster": ["NA", "null"], "n_queries": 2, "n_train": 1, "n_test": 1})
+    sizes.to_csv(tmp_path / "sizes.csv", index=False)
+    pool = SimpleNamespace(frame=lambda: pd.DataFrame({"text": texts}))
+    shift = SimpleNamespace(name="source", pool=pool)
+    store = Folders(source=tmp_path)
+    table = shifts.describe(store, {"source": shift}, np.eye(4)).set_index("cluster")
+    assert table["n_queries"].to_dict() == {"NA": 2, "null": 2}
+    assert table["typical"].str.count("comet").tolist() == [1, 0]
 
 
 def test_what_all_queries_share_may_explain_equal_losses():
