@@ -66,6 +66,16 @@ PARTS = {
 }
 
 
+SCRIPTS_RECIPE = {  # of our trainer, as the script of the notebook trains
+    "recipe": "mini-dense",
+    "pooling": "mean",
+    "similarity": "cosine",
+    "temperature": 0.05,
+    "n_negatives": 32,
+    "batch_size": 32,
+}
+
+
 CUTS = {  # how a gain is cut → a whole and its parts
     "by kind of query": list(PARTS)[:4],
     "by distance": [next(iter(PARTS)), *list(PARTS)[4:]],
@@ -120,30 +130,10 @@ class Parameters(RunParameters):
     encoder: str = parameter("lsa", "whose vectors say what is near: lsa, minilm")
     baseline: Entry = parameter("bm25", "recipe of the baseline")
     own_model: str = parameter("tiny-base", "the model that your own trainer starts from")
-    own_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "of our trainer: what the script does",
-    )
+    own_recipe: Entry = parameter(SCRIPTS_RECIPE, "of our trainer: what the script does")
     own_steps: Million = parameter(60, "training steps of your own trainer")
     curve_model: str = parameter("tiny-base", "the model that the learning curves start from")
-    curve_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "its recipe",
-    )
+    curve_recipe: Entry = parameter(SCRIPTS_RECIPE, "its recipe")
     curve_sizes: Sizes = parameter(
         [50, 100, 200, 400, 800], "training queries of the nested sets of the learning curves"
     )
