@@ -65,7 +65,6 @@ PARTS = {
     "interpolation: needs near queries": (RANDOM, FAR),
 }
 
-
 SCRIPTS_RECIPE = {  # of our trainer, as the script of the notebook trains
     "recipe": "mini-dense",
     "pooling": "mean",
@@ -74,7 +73,6 @@ SCRIPTS_RECIPE = {  # of our trainer, as the script of the notebook trains
     "n_negatives": 32,
     "batch_size": 32,
 }
-
 
 CUTS = {  # how a gain is cut → a whole and its parts
     "by kind of query": list(PARTS)[:4],
