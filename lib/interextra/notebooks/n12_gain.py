@@ -38,7 +38,7 @@ from interextra.own.split_folder import SplitFolder
 from interextra.own.values import values_of_run
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
-from interextra.splits.similarity import nearest
+from interextra.splits.similarity import near_half, nearest
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import with_interval
@@ -560,9 +560,8 @@ def halves(plan: plans.Plan, store: Store) -> pd.DataFrame:
     pool, test_vectors = plan.vectors.read(store)
     is_trained_on = np.isin(plan.vectors.train.ids(), plan.some.ids())
     cosines, _ = nearest(test_vectors, pool[is_trained_on], 1)
-    cosine = cosines[:, 0]
     query_ids = [query_id for part in plan.vectors.test for query_id in part.ids()]
-    return pd.DataFrame({"query_id": query_ids, "is_near": cosine > np.median(cosine)})
+    return pd.DataFrame({"query_id": query_ids, "is_near": near_half(cosines[:, 0])})
 
 
 def finished_values(values: pd.DataFrame, conditions: list[str]) -> pd.DataFrame:
