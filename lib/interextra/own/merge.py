@@ -230,7 +230,7 @@ def _variants(recipe: Recipe) -> dict[str, Recipe]:
 
 
 def merged_run(given: Model, fine_tuned: Run, alpha: float) -> Run:
-    """Return the run of the weights at α, from 0 to 1, that searches what the fine-tuned one does."""
+    """Return the run of the weights at α (0 to 1) that searches what the fine-tuned one does."""
     searched = {"queries": fine_tuned.queries, "depth": fine_tuned.depth}
     if alpha == 0:
         return Run(model=given, **searched)

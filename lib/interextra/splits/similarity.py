@@ -122,8 +122,8 @@ def _refuse_rows(is_bad: np.ndarray, fault: str) -> None:
 def near_half(cosines: np.ndarray) -> np.ndarray:
     """Return which of some queries are in the half with the higher cosines, bool[n].
 
-    Equal cosines do not change the sizes of the halves: the later ones are in the nearer half. Of an
-    odd number of queries, that in the middle is in the farther one.
+    Equal cosines do not change the sizes of the halves: the later ones are in the nearer half. The
+    middle one of an odd number of queries is in the farther half.
 
     Parameters
     ----------
