@@ -213,18 +213,19 @@ def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_p
     split, _ = written(spec, store, "restrain", "out", size=20)
     folder = SplitFolder.open(Path("out"))
     recipe = ix.load_recipe("mini-dense", steps=2, batch_size=4, warmup_steps=1)
-    given = probe.untrained(recipe, split, "")
+    given = probe.untrained(recipe, split, "").model
     sets = {name: Part(of=split, part=name) for name in folder.sets}
     queries = (Queries(source=Source.of(spec), split="test"),)
     design = module.design(recipe, sets, queries, [1], given, (0.0, 0.5, 1.0))
     assert design["negatives"].unique().tolist() == ["all", "unexposed"] and len(design) == 12
-    assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {given.key}
+    of_given = Run(model=given, queries=queries, depth=probe.DEPTH)
+    assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {of_given.key}
     tuned = design[design["alpha"] == 1].iloc[0]["run"]
-    assert module.merged_run(given.model, tuned, 0) == given
+    assert module.merged_run(given, tuned, 0) == of_given
     for run in dict.fromkeys(design["run"]):
         store.build(run)
     half = design[design["alpha"] == 0.5].iloc[0]
-    before, after = (store[cell] / "weights" for cell in (given.model, half["run"].model))
+    before, after = (store[cell] / "weights" for cell in (given, half["run"].model))
     module.merge_weights(before, after, 0.5, tmp_path / "half")
     [tested] = queries
     texts = tested.frame()["text"].tolist()
@@ -244,7 +245,7 @@ def test_what_is_not_trained_has_no_weights_to_merge(spec, store):
     bm25 = ix.load_recipe("bm25")
     given = Run(model=model_of(bm25, split.pool, 0), queries=(split.pool,))
     with pytest.raises(InputError, match="bm25 is not trained"):
-        module.design(bm25, {}, given.queries, [1], given)
+        module.design(bm25, {}, given.queries, [1], given.model)
 
 
 KINDS = {"a": 10, "b": 30, "c": 60}  # left-out kind → queries of the kind

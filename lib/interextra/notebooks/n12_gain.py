@@ -332,7 +332,7 @@ def learning_curves(p: Parameters) -> plans.Plan:
     largest = {}
     for name in own.sets_of(split):
         largest[name] = Part(of=sets, part=sets.part(name, sizes[-1]))
-    merges = merge.design(recipe, largest, queries, p.curve_seeds, given)
+    merges = merge.design(recipe, largest, queries, p.curve_seeds, untrained)
     return plans.Plan(
         given=pd.DataFrame({"run": [given]}),
         design=_with_regime(nested.design(recipe, sets, gate, p.curve_seeds)),

@@ -179,13 +179,14 @@ def design(
     training_sets: Mapping[str, Part],
     queries: tuple[Queries | Part, ...],
     seeds: Sequence[int],
-    given: Run,
+    given: Model,
     alphas: Sequence[float] = ALPHAS,
 ) -> pd.DataFrame:
     """Plan the weights between a model as given and our own trainings.
 
     Where the recipe draws negatives, all is planned with and without the exposed passages among
-    them. At α = 1 stand the runs of the trainings, at 0 that of the model as given.
+    them. At α = 1 stand the runs of the trainings, at 0 that of the model as given, which searches
+    the same.
 
     Parameters
     ----------
@@ -195,8 +196,8 @@ def design(
         Those of a split, by name.
     queries : tuple
         What is searched: the test queries and those that choose α, see `searched_queries`.
-    given : Run
-        Of the model as given, see `probe.untrained`.
+    given : Model
+        The one that the trainings start from.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def design(
                 model = model_of(variant, training_set, seed)
                 fine_tuned = Run(model=model, queries=queries, depth=DEPTH)
                 for alpha in alphas:
-                    run = merged_run(given.model, fine_tuned, alpha)
+                    run = merged_run(given, fine_tuned, alpha)
                     rows.append((negatives, name, seed, alpha, run))
     return pd.DataFrame(rows, columns=["negatives", "set", "seed", "alpha", "run"])
 
