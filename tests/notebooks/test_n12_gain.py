@@ -1,6 +1,7 @@
 """The gain of fine-tuning taken apart, and what near and far queries say of a finished model."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,25 @@ def test_a_left_out_kind_is_measured_by_its_own_model():
     )
     values["stratum"], values["value"] = ["a", "a", "a", gain.OUTSIDE], [1.0, 2.0, 3.0, 4.0]
     assert gain.in_conditions(values)["value"].tolist() == [1.0, 2.0]
+
+
+class Ids(list):
+    """Stands for queries, of which only the ids are read."""
+
+    def ids(self):
+        return list(self)
+
+
+def test_equally_near_queries_are_divided_into_halves_too():
+    """All above the median were near: of equally near queries none."""
+    trained = np.eye(2)
+    tested = np.array([[1.0, 0], [1, 0], [1, 0], [1, 1]])
+    vectors = SimpleNamespace(
+        read=lambda store: (trained, tested), train=Ids("ab"), test=[Ids("stuv")]
+    )
+    halves = gain.halves(SimpleNamespace(vectors=vectors, some=Ids("ab")), None)
+    assert halves["query_id"].tolist() == list("stuv")
+    assert halves["is_near"].tolist() == [False, True, True, False]
 
 
 def test_published_runs_are_those_of_the_committed_values(root, tmp_path):

@@ -39,7 +39,7 @@ from interextra.own.split_folder import SplitFolder
 from interextra.own.values import values_of_run
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
-from interextra.splits.similarity import nearest
+from interextra.splits.similarity import near_half, nearest
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import with_interval
@@ -66,6 +66,14 @@ PARTS = {
     "interpolation: needs near queries": (RANDOM, FAR),
 }
 
+SCRIPTS_RECIPE = {  # of our trainer, as the script of the notebook trains
+    "recipe": "mini-dense",
+    "pooling": "mean",
+    "similarity": "cosine",
+    "temperature": 0.05,
+    "n_negatives": 32,
+    "batch_size": 32,
+}
 
 CUTS = {  # how a gain is cut → a whole and its parts
     "by kind of query": list(PARTS)[:4],
@@ -121,30 +129,10 @@ class Parameters(RunParameters):
     encoder: str = parameter("lsa", "whose vectors say what is near: lsa, minilm")
     baseline: Entry = parameter("bm25", "recipe of the baseline")
     own_model: str = parameter("tiny-base", "the model that your own trainer starts from")
-    own_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "of our trainer: what the script does",
-    )
+    own_recipe: Entry = parameter(SCRIPTS_RECIPE, "of our trainer: what the script does")
     own_steps: Million = parameter(60, "training steps of your own trainer")
     curve_model: str = parameter("tiny-base", "the model that the learning curves start from")
-    curve_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "its recipe",
-    )
+    curve_recipe: Entry = parameter(SCRIPTS_RECIPE, "its recipe")
     curve_sizes: Sizes = parameter(
         [50, 100, 200, 400, 800], "training queries of the nested sets of the learning curves"
     )
@@ -345,7 +333,7 @@ def learning_curves(p: Parameters) -> plans.Plan:
     largest = {}
     for name in own.sets_of(split):
         largest[name] = Part(of=sets, part=sets.part(name, sizes[-1]))
-    merges = merge.design(recipe, largest, queries, p.curve_seeds, given)
+    merges = merge.design(recipe, largest, queries, p.curve_seeds, untrained)
     return plans.Plan(
         given=pd.DataFrame({"run": [given]}),
         design=_with_regime(nested.design(recipe, sets, gate, p.curve_seeds)),
@@ -577,9 +565,8 @@ def halves(plan: plans.Plan, store: Store) -> pd.DataFrame:
     pool, test_vectors = plan.vectors.read(store)
     is_trained_on = np.isin(plan.vectors.train.ids(), plan.some.ids())
     cosines, _ = nearest(test_vectors, pool[is_trained_on], 1)
-    cosine = cosines[:, 0]
     query_ids = [query_id for part in plan.vectors.test for query_id in part.ids()]
-    return pd.DataFrame({"query_id": query_ids, "is_near": cosine > np.median(cosine)})
+    return pd.DataFrame({"query_id": query_ids, "is_near": near_half(cosines[:, 0])})
 
 
 def finished_values(values: pd.DataFrame, conditions: list[str]) -> pd.DataFrame:

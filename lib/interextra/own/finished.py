@@ -35,6 +35,7 @@ from interextra.own.finished_sentences import (
 from interextra.own.page import html_page, paragraphs, svg_of, wide_table
 from interextra.own.run_files import counted_as_empty, read_run, without_hits
 from interextra.own.sentences import ends
+from interextra.splits.similarity import near_half
 from interextra.stats.bootstrap import ratio, varies
 from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import with_interval, with_unit
@@ -348,9 +349,9 @@ def _grouped(train: pd.DataFrame, test: pd.DataFrame, encoder: str, near: float)
 
 def _halves(cosines: np.ndarray, is_copy: np.ndarray) -> pd.Series:
     """Return whether queries that are no copies are in the near or the far half, by row."""
-    rank = pd.Series(cosines)[~is_copy].rank(method="first")
-    is_near = rank > len(rank) / 2
-    return is_near.map({True: NEAR_HALF, False: FAR_HALF})
+    is_near = near_half(cosines[~is_copy])
+    half = np.where(is_near, NEAR_HALF, FAR_HALF)
+    return pd.Series(half, np.flatnonzero(~is_copy))
 
 
 def _refuse_few(queries: pd.DataFrame) -> None:
