@@ -523,6 +523,13 @@ def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, pr
             ":1: .*1 is no score",
         ),
         ("a.csv", "QID,DOCNO,SCORE\nq,d,1\n", "there are 'QID', 'DOCNO', 'SCORE'"),
+        (
+            "a.csv",
+            "query,docno,score\nq,d,1\nr,d,1\n",
+            ": no column 'query_id'; there are 'query', 'docno', 'score'; a run needs",
+        ),
+        ("a.csv", "qid,docno,rank\nq,d,1\n", ": no column 'score'; there are"),
+        ("a.csv", "qid,name,value\nq,m,1\n", ": no column 'measure'; there are"),
         ("a.csv", "qid,docno,score\nq,d,1_0\n", "1_0' is no number"),
         (
             "a.csv",

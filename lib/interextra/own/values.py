@@ -16,6 +16,7 @@ from interextra.data.trec import refuse_repeated
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.run_files import (
+    VALUES,
     counted_as_empty,
     format_suffix,
     read_csv,
@@ -29,7 +30,6 @@ from interextra.splits.resttest import in_regimes
 from interextra.store import InputError, offenders
 
 MODEL = "model"
-VALUES = ["query_id", "measure", "value"]  # columns of a table of values
 # trec_eval's names of measures, which PyTerrier keeps where it was asked by them
 TREC_NAMES = {
     "map": "AP",
