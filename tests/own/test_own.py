@@ -673,7 +673,12 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     given = SplitFolder.open(Path("out"))
     made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     missing = "2 runs are missing: 'runs/extrapolation-12.trec'"
-    for refused, pattern in (("{part}", "runs/x.run"), (missing, "runs/{part}.trec")):
+    for refused, pattern in (
+        ("{part}", "runs/x.run"),
+        (missing, "runs/{part}.trec"),
+        (r"write {part} where.*are no wildcards here, only {part} and", "runs/*.run"),
+        (r"are missing.*are no wildcards here", "runs/{part}.*.run"),
+    ):
         with pytest.raises(InputError, match=refused):
             values_of_runs(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()

@@ -80,11 +80,10 @@ def _warn_of_ranks(path: Path) -> None:
     wrong = np.unique(query[order][1:][is_wrong])
     if not len(wrong):
         return
-    shown = offenders(query_ids[wrong])
+    counted = f"{len(wrong):,} of {len(query_ids):,} queries ({offenders(query_ids[wrong])})"
     print(
-        f"{path}: rank and score disagree in {len(wrong):,} of {len(query_ids):,} queries ({shown}): "
-        "the order is that of the scores, highest first, as in trec_eval; if the ranks are right, "
-        "write scores that fall with them",
+        f"{path}: rank and score disagree in {counted}: the order is that of the scores, highest "
+        "first, as in trec_eval; if the ranks are right, write scores that fall with them",
         file=sys.stderr,
     )
 

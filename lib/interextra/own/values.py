@@ -92,9 +92,17 @@ def _values_of_file(folder: SplitFolder, pattern: str, measures: Sequence[str]) 
     path = Path(pattern)
     if format_suffix(path) != ".csv":
         raise InputError(
-            f"--runs {pattern}: write {{part}} where the name of a training set stands"
+            f"--runs {pattern}: write {{part}} where the name of a training set stands, e.g. "
+            f"'runs/{{part}}.{{seed}}.run'{_about_wildcards(pattern)}"
         )
     return values_of_systems(folder, read_csv(path), measures, source=pattern)
+
+
+def _about_wildcards(pattern: str) -> str:
+    """Return what to know of a pattern that looks like one of a shell; "" for others."""
+    if not any(sign in pattern for sign in "*?["):
+        return ""
+    return "; * ? [ ] are no wildcards here, only {part} and {seed} stand for names"
 
 
 def values_of_systems(
@@ -237,7 +245,7 @@ def _refuse_missing_runs(
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
-            "put the rankings of your models there"
+            f"put the rankings of your models there{_about_wildcards(pattern)}"
         )
 
 
