@@ -55,7 +55,7 @@ class Nearness(NamedTuple):
             f"{found}; of a training query to its nearest other one it is {self.held_out_mean:.2f} "
             f"(median {self.held_out_median:.2f}; {self.n_held_out:,} training queries, each held "
             f"out). {percent:.0f} % of the test queries are at least as near as the median "
-            "training query; of queries like those of training, half would be."
+            "training query; of queries like those of training, about half would be."
         )
 
 
