@@ -320,18 +320,20 @@ def test_missing_and_doubled_files_are_named(tmp_path):
     assert "queries.jsonl: no such file, plain or .gz" in fails(f"beir:{tmp_path / 'c'}")
 
 
-def test_switches_drop_and_keep(tmp_path):
+def test_switches_drop_and_keep(tmp_path, capsys):
     put(tmp_path / "c", corpus=[*CORPUS, '{"_id": "d3", "text": ""}'], qrels=QRELS + "q1\td9\t1\n")
-    with pytest.warns(
-        UserWarning, match="1 of 3 qrels of split 'test' dropped, 0 queries with them"
-    ):
-        collection = opened(tmp_path, options=",dangling=drop,empty=keep")
+    collection = opened(tmp_path, options=",dangling=drop,empty=keep")
+    assert capsys.readouterr().err.endswith(
+        "c,dangling=drop,empty=keep: 1 of 3 qrels of split 'test' are dropped, 0 queries with them\n"
+    )
     assert len(collection.passages) == 3 and len(collection.qrels("test")) == 2
     assert (
         opened(tmp_path, options=",empty=keep,dangling=drop").fingerprint == collection.fingerprint
     )
     assert "passages without text" in fails(f"beir:{tmp_path / 'c'}")
-    assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep")
+    spec = f"beir:{tmp_path / 'c'},empty=keep"
+    message = fails(spec)
+    assert "not there: doc_id 'd9'" in message and f"open {spec},dangling=drop" in message
 
 
 def test_a_folder_is_cut_to_some_queries_and_their_passages(tmp_path):

@@ -9,6 +9,7 @@ from datasets import Dataset, DatasetDict
 from interextra.cli import main
 from interextra.own import audit as auditing
 from interextra.own.audit import ZERO_SHOT, audit, read
+from interextra.own.results import WIDTH, cut_alike
 from interextra.store.errors import InputError
 
 TOPICS = [
@@ -265,6 +266,27 @@ def test_pairs_just_below_the_threshold_are_told_and_not_counted(folder, tmp_pat
     )
 
 
+def test_printed_queries_are_cut_where_they_still_differ():
+    beginning = "search the tree of the current directory and all below it for files "
+    one, other = cut_alike(f"{beginning}of alice", f"{beginning}that bob wrote last year")
+    assert one.endswith(" for files of alice") and " for files that bob" in other
+    assert max(len(one), len(other)) <= WIDTH
+    assert cut_alike("short", "shorter") == ("short", "shorter")
+    assert cut_alike(beginning, beginning)[0].startswith("search the tree")
+
+
+def test_what_counts_as_both_is_explained_where_passages_are_compared(folder, tmp_path, capsys):
+    sides = ["--train", f"beir:{folder}@train", "--test", f"beir:{folder}@test"]
+    assert main(["audit", *sides, "--out", f"{tmp_path}/out"]) == 0
+    assert "do not add up. A test query may share a passage with another" in capsys.readouterr().out
+    lines = "".join(f"{at}\t{text}\n" for at, text in enumerate(TRAIN))
+    (tmp_path / "queries.tsv").write_text(lines)
+    sides = ["--train", f"{tmp_path}/queries.tsv", "--test", f"{tmp_path}/queries.tsv"]
+    assert main(["audit", *sides, "--out", f"{tmp_path}/out"]) == 0
+    told = capsys.readouterr().out
+    assert "do not add up." in told and '"both"' not in told
+
+
 def test_nothing_above_the_threshold_is_told_as_below_it(folder):
     """The same letters, though not the same words, are a near-duplicate at any threshold."""
     sides = [read(f"beir:{folder}", split) for split in ("train", "test")]
@@ -479,6 +501,7 @@ def test_the_nearest_training_queries_are_looked_up_for_some_test_queries(folder
     monkeypatch.setattr(auditing, "SHOWN", 4 * 30)
     found = audit(*(read(f"beir:{folder}", split) for split in ("train", "test")), near=0.8)
     assert sorted(found.pairs["test_query_id"]) == ["x0", "x3", "x6", "x9"]
+    assert "pairs.csv: 6 test queries are not looked up, as there are more than" in found.unpaired
     assert found.test_queries == ["x0", "x1", "x2"]
 
 

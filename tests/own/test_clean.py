@@ -11,6 +11,7 @@ from scipy import stats
 from interextra.cli import main
 from interextra.own.audit import Audit, read
 from interextra.own.clean import answer, conclusion, smallest_difference, values_of_system
+from interextra.own.nearness import Nearness
 
 N = 40
 
@@ -76,6 +77,23 @@ def test_too_few_and_constant_values_say_nothing():
     assert "the same RR by run" in conclusion(seen([]), values * 0, "RR")[0]
 
 
+def test_means_over_clean_and_over_all_queries_stand_side_by_side_and_are_not_compared():
+    ids = [f"q{i}" for i in range(20)]
+    hard_ones_seen = pd.Series(np.arange(20) / 20, ids, name="BM25 (k1 = 0.9, b = 0.4)")
+    told = conclusion(seen(ids[:5]), hard_ones_seen, "nDCG@10")
+    assert "as BM25 (k1 = 0.9, b = 0.4) does and correlate" in told[0] and "mean" not in told[0]
+    assert told[1] == (
+        "nDCG@10 of BM25 (k1 = 0.9, b = 0.4) is 0.600 on the 15 clean test queries and 0.475 on "
+        "all 20 that are judged. Do not compare a mean over clean queries with one over all: they "
+        "are other queries, here easier ones."
+    )
+    easy_ones_seen = conclusion(seen(ids[:5]), 1 - hard_ones_seen, "nDCG@10")
+    assert easy_ones_seen[1].endswith("here harder ones.")
+    all_clean = conclusion(seen([]), hard_ones_seen, "nDCG@10")
+    assert "(all test queries" not in all_clean[0]
+    assert "0.475 on the 20 judged test queries, which are all clean" in all_clean[1]
+
+
 def test_the_decision_depends_on_what_is_left():
     ids = [f"q{i}" for i in range(20)]
     assert "nothing is to be dropped" in conclusion(seen([]), None, "RR")[-1]
@@ -99,13 +117,26 @@ def seen(ids):
     names = ["q1", "q2"] if ids else []
     nothing = pd.DataFrame()
     tables = (nothing, nothing, nothing, ids, names, "", "", table)
-    return Audit(*tables, n_test=20, n_train=50, threshold=0.9, just_below=nothing)
+    near = Nearness(0.5, 0.5, 20, 0.6, 0.6, 50, 0.25)
+    return Audit(
+        *tables,
+        n_test=20,
+        n_train=50,
+        threshold=0.9,
+        just_below=nothing,
+        nearness=near,
+        unpaired="",
+    )
 
 
 def test_bm25_is_searched_where_no_run_is_given_and_it_is_installed(monkeypatch):
     side = read("mini", "test")
     values = values_of_system(side, "", "nDCG@10")
-    assert values.name == "BM25" and len(values) == len(side.queries) and 0 < values.mean() < 1
+    assert (
+        values.name == "BM25 (k1 = 0.9, b = 0.4)"
+        and len(values) == len(side.queries)
+        and 0 < values.mean() < 1
+    )
     monkeypatch.setitem(sys.modules, "pyserini", None)  # as where it is not installed
     assert values_of_system(side, "", "nDCG@10") is None
     known_by_text = side._replace(known_by="text")

@@ -523,6 +523,13 @@ def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, pr
             ":1: .*1 is no score",
         ),
         ("a.csv", "QID,DOCNO,SCORE\nq,d,1\n", "there are 'QID', 'DOCNO', 'SCORE'"),
+        (
+            "a.csv",
+            "query,docno,score\nq,d,1\nr,d,1\n",
+            ": no column 'query_id'; there are 'query', 'docno', 'score'; a run needs",
+        ),
+        ("a.csv", "qid,docno,rank\nq,d,1\n", ": no column 'score'; there are"),
+        ("a.csv", "qid,name,value\nq,m,1\n", ": no column 'measure'; there are"),
         ("a.csv", "qid,docno,score\nq,d,1_0\n", "1_0' is no number"),
         (
             "a.csv",
@@ -666,7 +673,12 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     given = SplitFolder.open(Path("out"))
     made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     missing = "2 runs are missing: 'runs/extrapolation-12.trec'"
-    for refused, pattern in (("{part}", "runs/x.run"), (missing, "runs/{part}.trec")):
+    for refused, pattern in (
+        ("{part}", "runs/x.run"),
+        (missing, "runs/{part}.trec"),
+        (r"write {part} where.*are no wildcards here, only {part} and", "runs/*.run"),
+        (r"are missing.*are no wildcards here", "runs/{part}.*.run"),
+    ):
         with pytest.raises(InputError, match=refused):
             values_of_runs(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()

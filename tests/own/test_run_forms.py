@@ -148,6 +148,32 @@ def test_a_frame_of_pyterrier_is_taken_with_the_measures_it_was_asked_for(spec, 
 
 
 @pytest.mark.parametrize(
+    ("rows", "n_wrong"),
+    [
+        (["q 0 a 1 3 t", "q 0 b 2 2 t", "r 0 a 1 1 t"], 0),
+        (["q 0 a 1 1 t", "q 0 b 2 2 t", "r 0 a 1 1 t"], 1),
+        (["q 0 b 2 2 t", "q 0 a 1 1 t", "r 0 a 2 1 t", "r 0 b 1 0 t more of it"], 2),
+        (["q 0 a 1 1 t", "q 0 b 1 2 t"], 0),  # one rank for all
+        (["q 0 a 1 1 t", "q 0 b 2 1.00000000001 t"], 0),  # a tie in single precision
+        (["q 0 a 1 5 t", "q 0 b 2 4 t", "q 0 c 2 6 t"], 1),
+        (["q 0 a first 1 t", "q 0 b - 2 t"], 0),  # no ranks
+        (["q 0 a 10 1 t", "q 0 b 9 2 t"], 0),  # numbers, not texts
+    ],
+)
+def test_ranks_that_contradict_the_scores_are_one_warning(tmp_path, capsys, rows, n_wrong):
+    path = tmp_path / "a.run"
+    path.write_text("\n".join(rows) + "\n")
+    run = read_run(path)
+    assert (
+        run.frame().groupby("query_id")["score"].apply(lambda of: of.is_monotonic_decreasing).all()
+    )
+    warned = capsys.readouterr().err
+    assert warned.count("\n") == (n_wrong > 0)
+    if n_wrong:
+        assert f"a.run: rank and score disagree in {n_wrong} of" in warned
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("qid,docno,score\nq1,a,1\n\nq2,b,high\n", "a.csv:4: score 'high' is no number"),

@@ -138,6 +138,13 @@ def test_the_first_page_begins_with_what_the_kit_asks_and_what_came_out_over_all
     assert asked < came_out < index.index("Results of the run") < index.index("Does it lose?")
 
 
+def test_the_first_page_has_the_commands_for_a_retriever_of_one_s_own(book):
+    index = page(book, "index")
+    text = re.sub("<[^>]+>", "", index)
+    _, _, cards = text.partition("pip install .\ninterextra audit --train beir:PATH@train")
+    assert "Does it lose?" in cards and "own_retriever.html" in Tags(index).of("a", "href")
+
+
 @pytest.mark.parametrize("profile", ["mini", "small", "worlds", "real", "smoke", "fresh"])
 def test_each_profile_has_a_text_of_its_own(root, tmp_path, profile):
     profiles = root / "book" / "profiles.yaml"

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from functools import partial
@@ -67,7 +66,7 @@ def stored(
     if not folder.exists():
         parts = read()
         _refuse_missing_columns(parts, spec)
-        convert(folder, parts, switches)
+        convert(folder, parts, switches, spec)
     meta = json.loads((folder / "meta.json").read_text())
     # by way of Python's own types, so that lists stay lists
     queries = pq.read_table(folder / "queries.parquet").to_pydict()
@@ -112,10 +111,11 @@ def _unique() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
-    """Check a collection and store it in `folder`.
+def convert(folder: Path, parts: Parts, switches: Set[str], spec: str) -> None:
+    """Check a collection and store it in `folder`; `spec` opens it, for messages.
 
-    It is stored in one step: another process sees all of it or nothing.
+    It is stored in one step: another process sees all of it or nothing. Qrels that are dropped are
+    counted on standard error.
 
     Raises
     ------
@@ -124,15 +124,14 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
         without "empty" in `switches`; qrels of unknown queries or passages, which subsets of MS
         MARCO have, without "dangling".
     """
-    allow_empty = "empty" in switches
     unfinished = f"{folder.name}.tmp{os.getpid()}-{_unique()}"
     with scratch(folder.with_name(unfinished)) as aside:
-        of_queries = _write_queries(aside, parts, allow_empty)
+        of_queries = _write_queries(aside, parts, switches, spec)
         passages_path = aside / "passages.arrow"
         passages_hash = write_passages(passages_path, parts.passages)
         passages = Passages(passages_path)
-        _check("passages", passages.table, parts.place_of, allow_empty)
-        of_qrels = _write_qrels(aside, parts, passages, "dangling" in switches)
+        _check("passages", passages.table, parts.place_of, switches, spec)
+        of_qrels = _write_qrels(aside, parts, passages, switches, spec)
         content = json.dumps([passages_hash, *of_queries, *of_qrels])
         fingerprint = hashlib.sha256(content.encode()).hexdigest()
         meta = {"splits": list(parts.qrels), "fingerprint": fingerprint}
@@ -146,24 +145,26 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
                 raise
 
 
-def _write_queries(folder: Path, parts: Parts, allow_empty: bool) -> list[str]:
+def _write_queries(folder: Path, parts: Parts, switches: Set[str], spec: str) -> list[str]:
     """Check and store the queries; return the sorted names of their columns, then their hash."""
     columns = {}
     for name, values in parts.queries.items():
         columns[name] = _column(values.tolist())
     table = pa.table(columns)
-    _check("queries", table, parts.place_of, allow_empty)
+    _check("queries", table, parts.place_of, switches, spec)
     pq.write_table(table, folder / "queries.parquet")
     names = sorted(columns)
     texts = [_as_text(table[name]) for name in names]
     return [*names, content_hash([texts])]
 
 
-def _write_qrels(folder: Path, parts: Parts, passages: Passages, drop: bool) -> list[str]:
+def _write_qrels(
+    folder: Path, parts: Parts, passages: Passages, switches: Set[str], spec: str
+) -> list[str]:
     """Check and store the qrels; return name and hash of each split."""
     content = []
     for number, split in enumerate(parts.qrels):
-        kept = _without_dangling(split, parts, passages, drop)
+        kept = _without_dangling(split, parts, passages, switches, spec)
         path = folder / f"qrels-{number}.parquet"
         kept.to_parquet(path, index=False)
         columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
@@ -171,7 +172,7 @@ def _write_qrels(folder: Path, parts: Parts, passages: Passages, drop: bool) -> 
     return content
 
 
-def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> None:
+def _check(part: str, table: pa.Table, place_of: PlaceOf, switches: Set[str], spec: str) -> None:
     """Refuse a table without rows, and rows without an id (the first column), its own, or a text.
 
     `table` has the id first, and a column `text`.
@@ -180,7 +181,7 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
         raise InputError(f"{place_of(part, 0)}: no {part} in it; check the file")
     key = table.column_names[0]
     for name in (key, "text"):
-        if name == "text" and allow_empty:
+        if name == "text" and "empty" in switches:
             continue
         lacking = pc.indices_nonzero(blank(table[name])).to_pylist()
         if not lacking:
@@ -188,7 +189,7 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
         place = place_of(part, lacking[0])
         first_ids = table[key].take(lacking[:4]).to_pylist()
         count = f"{len(lacking)} {part} without {name}"
-        advice = "remove them or open the collection with empty=keep"
+        advice = f"remove them or keep them: open {spec},empty=keep"
         if name == key:
             advice = "give each one"
         problem = f"{count}: {key} {offenders(first_ids)}"
@@ -198,7 +199,9 @@ def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> 
         refuse_repeated(table.select([key]).to_pandas(), partial(place_of, part))
 
 
-def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) -> pd.DataFrame:
+def _without_dangling(
+    split: str, parts: Parts, passages: Passages, switches: Set[str], spec: str
+) -> pd.DataFrame:
     """Return the qrels of a split whose query and passage are there.
 
     Others are refused unless they are to be dropped.
@@ -207,9 +210,9 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     query_ids = parts.queries["query_id"]
     unknown_query = ~qrels["query_id"].isin(query_ids).to_numpy()
     unknown_passage = passages.rows(qrels["doc_id"]) < 0
-    if not drop:
-        _refuse_dangling(split, parts, "query_id", "query", unknown_query)
-        _refuse_dangling(split, parts, "doc_id", "passage", unknown_passage)
+    if "dangling" not in switches:
+        _refuse_dangling(split, parts, "query_id", "query", unknown_query, spec)
+        _refuse_dangling(split, parts, "doc_id", "passage", unknown_passage, spec)
     is_dangling = unknown_query | unknown_passage
     kept = qrels[~is_dangling].reset_index(drop=True)
     if kept.empty:
@@ -221,13 +224,13 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     if n_dropped:
         n_queries_kept = kept["query_id"].nunique()
         n_queries = qrels["query_id"].nunique() - n_queries_kept
-        dropped = f"{n_dropped} of {len(qrels)} qrels of split {split!r} dropped"
-        warnings.warn(f"{dropped}, {n_queries} queries with them", stacklevel=2)
+        dropped = f"{n_dropped:,} of {len(qrels):,} qrels of split {split!r} are dropped"
+        print(f"{spec}: {dropped}, {n_queries:,} queries with them", file=sys.stderr)
     return kept
 
 
 def _refuse_dangling(
-    split: str, parts: Parts, column: str, what: str, is_unknown: np.ndarray
+    split: str, parts: Parts, column: str, what: str, is_unknown: np.ndarray, spec: str
 ) -> None:
     """Refuse qrels whose query or passage (`what`) is unknown."""
     if not is_unknown.any():
@@ -238,7 +241,7 @@ def _refuse_dangling(
     raise InputError(
         f"{place}: {count} name a {what} that is not there: {column} "
         f"{offenders(unknown_ids.unique())}; "
-        f"complete the {what} file or open the collection with dangling=drop"
+        f"complete the {what} file or drop these qrels: open {spec},dangling=drop"
     )
 
 

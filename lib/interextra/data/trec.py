@@ -175,6 +175,35 @@ def read_table(path: str | Path, layout: list[str]) -> pa.Table:
     return table
 
 
+def declared_ranks(path: str | Path) -> pd.DataFrame:
+    """Return the ranks that a TREC run declares, which no order here follows, with its scores.
+
+    Parameters
+    ----------
+    path
+        Of a run that `read_table` can read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        query_id (categorical), rank (float64), score (float32, as runs have it), in file order; no
+        rows where a rank is no number.
+    """
+    data = _tidied(content(path).removeprefix(BYTE_ORDER_MARK), is_trec=True)
+    table = _parsed(data, _RANKED)
+    if not table.num_rows:
+        table = _parsed(re.sub(_AFTER_TAG, rb"\1", data), _RANKED)
+    try:
+        rank = table["declared"].cast(pa.float64())
+    except pa.ArrowInvalid:
+        rank = pa.array([], pa.float64())
+        table = table.slice(0, 0)
+    query_id = table["query_id"].dictionary_encode()
+    score = table["score"].cast(pa.float32(), safe=False)
+    return pa.table({"query_id": query_id, "rank": rank, "score": score}).to_pandas()
+
+
+_RANKED = ["query_id", "iteration", "doc_id", "declared", "score", "tag"]  # RUN, the rank as text
 # of a tidied line of a run with more than six fields
 _AFTER_TAG = rb"(?m)^((?:[^ \r\n]+ ){5}[^ \r\n]+) [^\r\n]*"
 

@@ -21,6 +21,7 @@ from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
 from interextra.overlap.near import near_pairs, near_rows, words_in_order
 from interextra.overlap.text import text_jaccard
+from interextra.own.nearness import Nearness, evenly, nearness
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 from interextra.stats.tests import wilson
@@ -162,6 +163,8 @@ class Audit(NamedTuple):
     # pairs that share up to BELOW less than that and are not counted, the most similar first: as
     # `near`
     just_below: pd.DataFrame
+    nearness: Nearness  # of all test queries to the training queries
+    unpaired: str  # which test queries `pairs` lacks, and why; "" where it has all
 
 
 def read(spec: str, split: str) -> Side:
@@ -385,6 +388,8 @@ def audit(
         n_train=len(train.queries),
         threshold=near,
         just_below=just_below,
+        nearness=nearness(train.queries["text"].tolist(), test.queries["text"].tolist()),
+        unpaired=_unpaired(test.queries, closest, encoder, _n_shown(train.queries)),
     )
 
 
@@ -420,12 +425,31 @@ def _seen(queries: pd.DataFrame, near: pd.DataFrame, n_shared: pd.Series | None)
 
 def _closest(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
     """Return the nearest training query of each test query, see `Audit.pairs`."""
-    n_shown = max(1, SHOWN // len(train))
-    shown = _evenly(test, n_shown)
+    shown = _evenly(test, _n_shown(train))
     pairs = neighbours(train, shown, encoder)
     closest = pairs.drop_duplicates("test_query_id").copy()
     closest["words"] = text_jaccard(closest["test_query"], closest["train_query"])
     return closest.sort_values(["words", "cosine"], ascending=False, ignore_index=True)
+
+
+def _n_shown(train: pd.DataFrame) -> int:
+    """Return how many test queries `Audit.pairs` has at most, for so many training queries."""
+    return max(1, SHOWN // len(train))
+
+
+def _unpaired(test: pd.DataFrame, closest: pd.DataFrame, encoder: str, n_shown: int) -> str:
+    """Return the sentence on test queries without a row in `Audit.pairs`, see `Audit.unpaired`."""
+    shown = _evenly(test, n_shown)
+    has_pair = shown["query_id"].isin(closest["test_query_id"])
+    without = shown["query_id"][~has_pair]
+    reasons = []
+    if len(shown) < len(test):
+        left_out = f"{len(test) - len(shown):,} test queries are not looked up"
+        reasons.append(f"{left_out}, as there are more than {SHOWN:,} pairs of queries")
+    if len(without):
+        count = f"{len(without):,} of {len(shown):,} test queries have no vector by {encoder}"
+        reasons.append(f"{count}, as it knows none of their words ({offenders(without)})")
+    return f"Without a row in pairs.csv: {'; '.join(reasons)}." if reasons else ""
 
 
 def _refuse_without_words(*sides: Side) -> None:
@@ -702,9 +726,7 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
 
 def _evenly(queries: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return at most so many queries, which lie evenly among all."""
-    n_rows = min(len(queries), most)
-    rows = np.linspace(0, len(queries) - 1, n_rows)
-    return queries.iloc[rows.astype(int)]
+    return queries.iloc[evenly(len(queries), most)]
 
 
 def _encoded(

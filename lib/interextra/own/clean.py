@@ -22,6 +22,7 @@ DEPTH = 100  # of the ranking of BM25
 # judgements here, and a rival of a finished model must not have seen them.
 K1 = 0.9
 B = 0.4
+SEARCHED = f"{BM25} (k1 = {K1:g}, b = {B:g})"
 # passages of a collection that BM25 is searched in unasked; an index of more takes minutes
 LARGEST = 200_000
 
@@ -58,7 +59,7 @@ def values_of_system(test: Side, run: str, measure: str) -> pd.Series | None:
     judged = test.queries["query_id"].isin(qrels["query_id"])
     ranking = _bm25(test.collection, test.queries[judged])
     values = per_query(ranking, qrels, [measure])
-    return values[measure].rename(BM25)
+    return values[measure].rename(SEARCHED)
 
 
 def _can_search(collection: Collection | None) -> bool:
@@ -115,7 +116,7 @@ def conclusion(found: Audit, values: pd.Series | None, measure: str) -> list[str
     n_clean = found.n_test - len(found.seen)
     sentences = []
     if n_clean:
-        sentences.append(_power(found.test_queries, values, measure))
+        sentences += _power(found.test_queries, values, measure)
     if "shared_passages" in found.seen:
         n_near_only = (found.seen["shared_passages"] == 0).sum()
         if n_near_only:
@@ -123,6 +124,7 @@ def conclusion(found: Audit, values: pd.Series | None, measure: str) -> list[str
                 f"{n_near_only:,} test queries are not clean only because of near-duplicates that "
                 "share no answer: read them in near.csv, some may ask for something else."
             )
+    sentences.append(found.nearness.sentence())
     return [*sentences, *_decision(found, n_clean)]
 
 
@@ -130,7 +132,7 @@ def _decision(found: Audit, n_clean: int) -> list[str]:
     """Return what to do before training and after it."""
     kinds = (
         "Clean says that no wording and no answer was seen, not that the kinds of query are new: "
-        "`interextra split` prints how near the test queries are to training."
+        "the sentence before says how near they lie."
     )
     if not len(found.seen):
         return [kinds, "Decision: nothing is to be dropped; report runs on all test queries."]
@@ -154,28 +156,44 @@ def _decision(found: Audit, n_clean: int) -> list[str]:
     ]
 
 
-def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> str:
-    """Return the sentence of what the clean queries can tell apart."""
+def _power(seen: Sequence[str], values: pd.Series | None, measure: str) -> list[str]:
+    """Return the sentences of what the clean queries can tell apart, and of how hard they are."""
     if values is None:
-        return (
+        return [
             "What the clean queries can tell apart is told from a run: give --run, and qrels with "
             "doc_ids; or install what BM25 needs (pip install 'interextra[train]')."
-        )
+        ]
     clean = values[~values.index.isin(seen)]
     if len(clean) < LEAST_QUERIES:
-        return f"{len(clean)} clean queries are judged: too few to tell any two systems apart."
+        return [f"{len(clean)} clean queries are judged: too few to tell any two systems apart."]
     if not clean.std() > 0:
-        return (
+        return [
             f"All clean queries have the same {measure} by {values.name}, which says nothing of "
             "differences."
-        )
-    of_clean = f"{smallest_difference(clean):.3f}"
-    of_all = f"{smallest_difference(values):.3f}"
+        ]
+    of_all = ""
+    if len(clean) < len(values):
+        of_all = f" (all test queries: {smallest_difference(values):.3f})"
+    return [
+        f"The clean queries find a difference of {smallest_difference(clean):.3f} {measure} "
+        f"between two systems with 80 % power{of_all}, if the systems vary over queries as "
+        f"{values.name} does and correlate at one half.",
+        _means(clean, values, measure),
+    ]
+
+
+def _means(clean: pd.Series, values: pd.Series, measure: str) -> str:
+    """Return the sentence of a system's mean on the clean queries and on all of them."""
+    on_clean = clean.mean()
+    on_all = values.mean()
+    of_system = f"{measure} of {values.name} is {on_clean:.3f} on the {len(clean):,}"
+    if len(clean) == len(values):
+        return f"{of_system} judged test queries, which are all clean."
+    kind = "easier" if on_clean > on_all else "harder"
+    here = f", here {kind} ones" if f"{on_clean:.3f}" != f"{on_all:.3f}" else ""
     return (
-        f"The clean queries find a difference of {of_clean} {measure} "
-        f"between two systems with 80 % power (all test queries: "
-        f"{of_all}), if the systems vary over queries as {values.name} "
-        f"does (mean {clean.mean():.3f}) and correlate at one half."
+        f"{of_system} clean test queries and {on_all:.3f} on all {len(values):,} that are judged. "
+        f"Do not compare a mean over clean queries with one over all: they are other queries{here}."
     )
 
 

@@ -1,5 +1,6 @@
 """What `ix.audit`, `ix.split`, `ix.regimes` and `ix.probe` return: it prints and draws itself."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,16 @@ CHANGES = [
     "n_queries",
 ]
 DISPLAYED = ["test_query", "train_query", "words", "order", "cosine"]
+OVERLAPPING = "Rows overlap and do not add up."
+BOTH = (
+    "A test query may share a passage with another training query than its near-duplicate: it "
+    'counts as "both", but not among those whose near-duplicate shares an answer.'
+)
 N_PAIRS = 5  # that are printed
 N_BELOW = 3  # the same of those that are no near-duplicates
+WIDTH = 50  # characters of a query that are printed
+AFTER = 20  # of these, at least so many stand after the first difference of two queries
+CUT = "…"
 
 
 class Result:
@@ -121,13 +130,18 @@ class AuditResult(Result):
         """Return the answer, the shares, the most similar pairs, and the conclusion."""
         answer, *conclusion = self.sentences
         shares = self.found.shares.to_string(index=False, float_format="%.1f")
-        lines = [answer, "", shares, self.found.compared]
+        overlapping = OVERLAPPING
+        if "shared_passages" in self.found.seen:
+            overlapping = f"{OVERLAPPING} {BOTH}"
+        lines = [answer, "", shares, overlapping, self.found.compared]
         if self.by_name:
             lines.append(f"By the names of the data sets, as MTEB's flag has it: {self.by_name}.")
         if self.found.exposed:
             lines.append(self.found.exposed)
         pairs = _most_similar(self.found, self.encoder)
-        return [*lines, "", *pairs, *_just_below(self.found), "", *conclusion]
+        below = _just_below(self.found)
+        unpaired = [self.found.unpaired] if self.found.unpaired else []
+        return [*lines, "", *pairs, *below, *unpaired, "", *conclusion]
 
     def records(self) -> dict[str, Any]:
         """Return what the command says to a program."""
@@ -139,6 +153,8 @@ class AuditResult(Result):
             "n_just_below": len(self.found.just_below),
             "compared": self.found.compared,
             "exposed": self.found.exposed,
+            "nearness": self.found.nearness.record(),
+            "unpaired": self.found.unpaired,
             "by_name": self.by_name,
             "conclusion": self.sentences[1:],
         }
@@ -164,7 +180,11 @@ def _most_similar(found: Audit, encoder: str) -> list[str]:
     similarity = ["words", "order"]
     near = found.near.sort_values(similarity, ascending=False, kind="stable")
     if near.empty:
-        return _pairs(f"No near-duplicates. The nearest training queries by {encoder}", found.pairs)
+        title = (
+            f"No near-duplicates. The nearest training queries by {encoder}, to look at: these "
+            "cosines are no measure of nearness"
+        )
+        return _pairs(title, found.pairs)
     if "shares_answer" not in near:
         return _pairs("Near-duplicates", near)
     sharing = near[near["shares_answer"]]
@@ -202,7 +222,40 @@ def _pairs(title: str, pairs: pd.DataFrame) -> list[str]:
 def _table_of_pairs(pairs: pd.DataFrame) -> str:
     """Return the columns of pairs that are displayed, as text."""
     columns = pairs.columns.intersection(DISPLAYED, sort=False)
-    return pairs[columns].to_string(index=False, float_format="%.2f", max_colwidth=50)
+    cut = map(cut_alike, pairs["test_query"], pairs["train_query"])
+    test_queries, train_queries = zip(*cut, strict=True)
+    table = pairs[columns].assign(test_query=test_queries, train_query=train_queries)
+    return table.to_string(index=False, float_format="%.2f")
+
+
+def cut_alike(left: str, right: str) -> tuple[str, str]:
+    """Return two texts cut to `WIDTH` characters, so that both show where they first differ.
+
+    Examples
+    --------
+    >>> cut_alike("the words of one and the same query that ends here", "the words")
+    ('the words of one and the same query that ends here', 'the words')
+    >>> beginning = "search the whole tree of the current directory for symbolic"
+    >>> cut_alike(f"{beginning} links", f"{beginning} names")[1]
+    '… tree of the current directory for symbolic names'
+    """
+    longest = max(len(left), len(right))
+    if left == right:
+        return _from(left, 0), _from(right, 0)
+    n_common = len(os.path.commonprefix([left, right]))
+    least_start = n_common + AFTER - WIDTH
+    last_start = longest - WIDTH + len(CUT)  # from which the longer one is shown to its end
+    start = max(0, min(least_start, last_start))
+    if start:
+        next_word = left.find(" ", start, n_common)
+        start = max(start, next_word)
+    return _from(left, start), _from(right, start)
+
+
+def _from(text: str, start: int) -> str:
+    """Return a text from a character on, with marks where it is cut."""
+    rest = f"{CUT}{text[start:]}" if start else text
+    return rest if len(rest) <= WIDTH else f"{rest[: WIDTH - len(CUT)]}{CUT}"
 
 
 class SplitResult(Result):

@@ -1,6 +1,7 @@
 """Runs of anybody, as files in the forms of other tools, or as a dictionary."""
 
 import io
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,11 +12,18 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.runs import COLUMNS, MARKS, NEEDED, RunFile, open_parquet
-from interextra.data.trec import content, line_of, numbered_lines, refuse_repeated
+from interextra.data.trec import (
+    content,
+    declared_ranks,
+    line_of,
+    numbered_lines,
+    refuse_repeated,
+)
 from interextra.store import InputError, offenders
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
 
+VALUES = ["query_id", "measure", "value"]  # columns of a table of values
 MTEB_SHAPE = "write {subset: {split: {query_id: {doc_id: score}}}}, as MTEB does"
 MTEB_META = "mteb_model_meta"  # the key of a file of MTEB that is no subset
 SENTENCE_TRANSFORMERS_SHAPE = 'write {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}'
@@ -26,6 +34,7 @@ def read_run(path: Path, query_ids: Collection[str] = ()) -> RunFile:
 
     The suffix names the form: MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno,
     score), .parquet; TREC for any other. A query whose list of hits is empty has an empty ranking.
+    That the ranks of a TREC file contradict its scores, which count, is said on standard error.
 
     Parameters
     ----------
@@ -48,7 +57,35 @@ def read_run(path: Path, query_ids: Collection[str] = ()) -> RunFile:
         return RunFile.from_frame(read_csv(path), str(path))
     if suffix == ".parquet":
         return _read_parquet(path)
-    return RunFile.read(path)
+    run = RunFile.read(path)
+    _warn_of_ranks(path)
+    return run
+
+
+def _warn_of_ranks(path: Path) -> None:
+    """Say on standard error where the ranks of a TREC file are another order than its scores.
+
+    Rows of equal ranks, and those of equal scores, agree with any order.
+    """
+    rows = declared_ranks(path)
+    query = rows["query_id"].cat.codes.to_numpy()
+    query_ids = rows["query_id"].cat.categories
+    rank = rows["rank"].to_numpy()
+    score = rows["score"].to_numpy()
+    order = np.lexsort((-score, rank, query))
+    is_same_query = np.diff(query[order]) == 0
+    is_later = np.diff(rank[order]) > 0
+    is_higher = np.diff(score[order]) > 0
+    is_wrong = is_same_query & is_later & is_higher
+    wrong = np.unique(query[order][1:][is_wrong])
+    if not len(wrong):
+        return
+    counted = f"{len(wrong):,} of {len(query_ids):,} queries ({offenders(query_ids[wrong])})"
+    print(
+        f"{path}: rank and score disagree in {counted}: the order is that of the scores, highest "
+        "first, as in trec_eval; if the ranks are right, write scores that fall with them",
+        file=sys.stderr,
+    )
 
 
 def without_hits(run: RunFile, query_ids: Iterable[str]) -> list[str]:
@@ -234,6 +271,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         raise InputError(
             f"{path}: its rows have more fields than its header names; name each column"
         )
+    written = table.columns
     table = table.rename(columns=COLUMNS)
     if not table.columns.is_unique:
         raise InputError(
@@ -241,8 +279,21 @@ def read_csv(path: Path) -> pd.DataFrame:
         )
     if table.empty:
         raise InputError(f"{path}: no rows in it; check the file")
+    _refuse_missing_columns(table, written, path)
     _refuse_rows(table, path)
     return table
+
+
+def _refuse_missing_columns(table: pd.DataFrame, written: Iterable[str], path: Path) -> None:
+    """Refuse a run or values per query that lack a column; `written` are the names in the file."""
+    needed = VALUES if "value" in table else NEEDED
+    missing = [name for name in needed if name not in table]
+    if missing:
+        raise InputError(
+            f"{path}: no column {offenders(missing)}; there are {offenders(written, 12)}; a run "
+            "needs query_id (or qid), doc_id (or docno) and score, values per query need query_id "
+            "(or qid), measure and value"
+        )
 
 
 def _refuse_rows(table: pd.DataFrame, path: Path) -> None:

@@ -16,6 +16,7 @@ from interextra.data.trec import refuse_repeated
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.run_files import (
+    VALUES,
     counted_as_empty,
     format_suffix,
     read_csv,
@@ -29,7 +30,6 @@ from interextra.splits.resttest import in_regimes
 from interextra.store import InputError, offenders
 
 MODEL = "model"
-VALUES = ["query_id", "measure", "value"]  # columns of a table of values
 # trec_eval's names of measures, which PyTerrier keeps where it was asked by them
 TREC_NAMES = {
     "map": "AP",
@@ -92,9 +92,17 @@ def _values_of_file(folder: SplitFolder, pattern: str, measures: Sequence[str]) 
     path = Path(pattern)
     if format_suffix(path) != ".csv":
         raise InputError(
-            f"--runs {pattern}: write {{part}} where the name of a training set stands"
+            f"--runs {pattern}: write {{part}} where the name of a training set stands, e.g. "
+            f"'runs/{{part}}.{{seed}}.run'{_about_wildcards(pattern)}"
         )
     return values_of_systems(folder, read_csv(path), measures, source=pattern)
+
+
+def _about_wildcards(pattern: str) -> str:
+    """Return what to know of a pattern that looks like one of a shell; "" for others."""
+    if not any(sign in pattern for sign in "*?["):
+        return ""
+    return "; * ? [ ] are no wildcards here, only {part} and {seed} stand for names"
 
 
 def values_of_systems(
@@ -237,7 +245,7 @@ def _refuse_missing_runs(
     if missing:
         raise InputError(
             f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; "
-            "put the rankings of your models there"
+            f"put the rankings of your models there{_about_wildcards(pattern)}"
         )
 
 

@@ -1,4 +1,7 @@
-"""The first page of a book: what the kit asks, what came out, a card a notebook, and all claims."""
+"""The first page of a book: what the kit asks, what came out, a card a notebook, and all claims.
+
+It also has the first commands for a retriever of one's own.
+"""
 
 import re
 import shutil
@@ -36,6 +39,16 @@ ABOUT_CLAIMS = (
     "Claims of the papers and our own, by notebook: what is published, what each data set says, "
     "and the conclusion. Whether their answers had been seen before, each notebook says."
 )
+OWN = """\
+**Test your own retriever.** Which test queries has training seen, and how near do all of them
+lie to the training queries? In a clone of the kit, with your queries, passages and judgements in a
+folder PATH in BEIR's layout, this takes seconds and no model;
+[Your own retriever](own_retriever.md) goes on to what fine-tuning gains and loses.
+
+```
+pip install .
+interextra audit --train beir:PATH@train --test beir:PATH@test
+```"""
 FROM_REFERENCE = "-from-reference"  # ends the name of a run in which nothing was trained
 PICTURES = "_pictures"  # folder of the book with the figures of the cards
 # The estimates at the end of a sentence, and all intervals, stand on the notebook's page
@@ -94,6 +107,7 @@ def first_page(folder: Path, executed: Sequence[Path], profiles: Path, note: str
     parts = [f"# {TITLE}", _lead(profile, folder), _about_run(folder, profile, profiles)]
     if note:
         parts.append(f"```{{note}}\n{note}\n```")
+    parts.append(OWN)
     entries = [_executed(path, profile, folder) for path in executed] or _over_worlds(folder)
     if entries:
         cards = "\n".join(_card(entry) for entry in entries)
