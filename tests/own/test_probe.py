@@ -252,7 +252,7 @@ def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsy
     percents = [int(percent) for percent in re.findall(r"(\d+) % done", error)]
     assert percents == sorted(percents) and percents[-1] > 90
     runs = sorted(path.name for path in Path("runs").iterdir())
-    assert runs == ["extrapolation-24.1.run", "interpolation-24.1.run"]
+    assert runs == ["extrapolation-24.1.run", "given.run", "interpolation-24.1.run"]
     queries = pd.read_csv("runs/interpolation-24.1.run", sep=" ", header=None)[0].nunique()
     assert queries == 24 and "Recipe: learning rate" in Path("probe/regimes.html").read_text()
     recipe = json.loads(Path("probe/recipe.json").read_text())
