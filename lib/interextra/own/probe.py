@@ -256,7 +256,7 @@ def _print_detectable(
     percent = 100 * smallest_difference(values) / mean
     power = power_words(percent, 100 * margin, ".0f")
     message = (
-        f"Of {len(values):,} test queries, {power} (about: of queries alone, if the models' values "
+        f"{len(values):,} test queries: {power} (about; of queries alone, if the models' values "
         "vary as BM25's do and correlate at one half between the regimes)"
     )
     print(message, file=sys.stderr)
