@@ -53,8 +53,9 @@ LEGEND = (
     "of the test queries, by the cosine to the nearest training query."
 )
 WIDTHS = (
-    "The interval of a mean is of other queries and other training runs; a change, a gain or a "
-    "lead compares the same queries, so that its interval is narrower than those of two means."
+    "The noise of training runs is pooled over both regimes in every interval. A change, a gain or "
+    "a lead compares each query with itself: its interval is narrower than those of two means "
+    "suggest."
 )
 
 
@@ -562,8 +563,8 @@ def lead_title(found: Report) -> str:
     if "lead" not in set(found.claims["claim"]):
         return f"{title}:"
     return (
-        f"{title} (the lead in the sentences is of other queries: it decides whether a loss is "
-        "judged, and is not measured on the queries that judge it):"
+        f"{title} (the lead in the sentences is of other queries, since it decides whether a loss "
+        "is judged):"
     )
 
 
