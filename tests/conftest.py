@@ -71,7 +71,8 @@ def tiny(tmp_path):
 @pytest.fixture
 def any_size(monkeypatch):
     """Splits of fewer queries than decide anything; see tests/own/test_split_sizes.py for those."""
-    monkeypatch.setattr(few, "LEAST", 1)
+    monkeypatch.setattr(few, "LEAST_MEASURING", 1)
+    monkeypatch.setattr(few, "LEAST_TRAINING", 1)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ are built in.
 """
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -366,7 +367,7 @@ def test_models_up_to_a_year_stand_beside_those_of_any_year_by_the_age_of_querie
         sides=(ANY_YEAR, shifts.UP_TO),
         effect="delta",
     )
-    assert set(table["age"]) == {"not newer", "1 to 2 newer", "5 newer"}
+    assert set(table["age"]) == {"not newer", "1 to 2 newer", "5 or more newer"}
     assert table["delta"].eq(-0.5).all() and table["n_queries"].eq(2).all()
     spared = table[table["negatives"] == "without the new"]
     assert set(spared["model"]) == {DENSE} and len(table) == 9
@@ -430,6 +431,25 @@ def test_how_is_the_worst_question_word_where_it_loses_more_than_each_other(delt
     contrasts = shifts.how_minus_others(losses_of("wh-words", "SPLADE", deltas))
     assert contrasts[["first", "second"]].values.tolist() == [["how", "who"], ["how", "wha"]]
     assert shifts.how_sentence(contrasts, "This run") == f"This run: how loses most {expected}"
+
+
+def test_how_is_not_the_worst_where_a_difference_or_an_interval_is_missing():
+    contrasts = pd.DataFrame({"model": "SPLADE", "second": ["who", "wha"], "difference": -0.1})
+    without_an_interval = contrasts.assign(high=[-0.05, np.nan])
+    sentence = shifts.how_sentence(without_an_interval, "This run")
+    assert sentence == "This run: how loses most for 1 of 1 systems, shown for 0."
+    of_who_alone = without_an_interval[:1]
+    sentence = shifts.how_sentence(of_who_alone, "This run")
+    assert sentence == "This run: how loses most for 0 of 1 systems, shown for 0."
+
+
+def test_a_change_that_leaves_no_query_in_a_topic_leaves_least():
+    switches = pd.DataFrame({"change": ["in turns", "another seed"], "ari": [0.3, np.nan]})
+    switches = switches.assign(share_matched=switches["ari"])
+    sentence = shifts.switches_sentence(switches)
+    assert sentence.startswith("Nothing remains under another seed:")
+    sentence = shifts.switches_sentence(switches.assign(ari=np.nan))
+    assert sentence.startswith("Nothing remains under in turns, another seed:")
 
 
 def test_without_question_words_nothing_is_said_of_how():
@@ -536,6 +556,50 @@ def test_queries_lose_what_the_model_without_their_cluster_lacks():
     lost = shifts.lost_by_query(values, worst)
     assert set(lost.index) == {f"{worst['stratum']}{number}" for number in range(5)}
     assert lost.mean() == pytest.approx(worst["in"] - worst["out"])
+
+
+class Folders(dict):
+    """Stands for a store: the folder of a shift by its name."""
+
+    def __getitem__(self, cell):
+        return super().__getitem__(cell.name)
+
+
+def test_a_cluster_may_be_named_like_a_missing_value(tmp_path):
+    names = ["NA", "NA", "null", "null"]
+    texts = ["what is a comet", "what is a nebula", "who grows a tulip", "who grows a willow"]
+    pd.DataFrame({"cluster": names}).to_parquet(tmp_path / "labels.parquet")
+    sizes = pd.DataFrame({"cluster": ["NA", "null"], "n_queries": 2, "n_train": 1, "n_test": 1})
+    sizes.to_csv(tmp_path / "sizes.csv", index=False)
+    pool = SimpleNamespace(frame=lambda: pd.DataFrame({"text": texts}))
+    shift = SimpleNamespace(name="source", pool=pool)
+    store = Folders(source=tmp_path)
+    table = shifts.describe(store, {"source": shift}, np.eye(4)).set_index("cluster")
+    assert table["n_queries"].to_dict() == {"NA": 2, "null": 2}
+    assert table["typical"].str.count("comet").tolist() == [1, 0]
+
+
+def test_what_all_queries_share_may_explain_equal_losses():
+    row = pd.Series({"stratum": "how", "model": DENSE, "delta": -0.5})
+    sentence = shifts.lost_sentence(pd.Series([0.5, 0.5, 0.5]), row)
+    assert sentence.startswith("Undecided: all 3 test queries of cluster how share it, and each")
+    assert "loses the same, 0.5" in sentence
+    assert shifts.lost_sentence(pd.Series([0.5, 0.5, 0.4]), row).startswith("No: all 3 test")
+
+
+def test_a_query_whose_ranks_get_worse_loses_by_asl_too():
+    longer = {"in": 20.0, "out": 30.0}  # search lengths of one query
+    values = pd.DataFrame({"side": longer.keys(), "value": longer.values(), "query_id": "a1"})
+    row = pd.Series({"shift": "topics", "model": DENSE, "stratum": "a", "measure": "ASL@100"})
+    assert shifts.lost_by_query(values.assign(**row), row).to_dict() == {"a1": 10.0}
+
+
+def test_means_of_two_measures_are_refused():
+    means = means_of(OUT)
+    both = pd.concat([pd.DataFrame(means), means.assign(measure="ASL@100")])
+    for summary in (shifts.metrics, shifts.means_sentence):
+        with pytest.raises(InputError, match="rows of 'RR@10', 'ASL@100': take those of one"):
+            summary(both)
 
 
 def test_losses_by_the_age_of_queries_are_drawn():

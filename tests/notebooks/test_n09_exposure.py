@@ -82,6 +82,15 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
         plan_with(exposure, P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 
 
+def test_one_measure_decides():
+    with pytest.raises(InputError, match="parameter 'measures': give one, not 'RR@10', 'nDCG@10'"):
+        plan_with(exposure, P | {"measures": ["RR@10", "nDCG@10"]})
+    mean = mean_of(LOSSES)
+    both = pd.concat([mean, mean.assign(measure="nDCG@10")])
+    with pytest.raises(InputError, match="rows of 'RR@10', 'nDCG@10': take those of one measure"):
+        exposure.share_of_loss(both)
+
+
 def values(losses, n=200, noise=0.02):
     """Values of one stratum: Avg In .8 (BM25 .5), Out so that the loss of each condition is as
     given.
@@ -433,6 +442,15 @@ def test_answers_of_a_split_are_counted_by_the_kind_of_its_queries(of_passages):
     assert (table.groupby("left_out")["n_queries"].sum() == len(cluster)).all()
 
 
+def test_an_answer_that_is_no_passage_is_not_counted_as_the_last_one(of_passages, monkeypatch):
+    plan, store = of_passages
+    query_ids = plan.tested[0].ids()
+    answers = pd.DataFrame({"query_id": query_ids, "doc_id": "nowhere"})
+    monkeypatch.setattr(exposure, "_answers_of_all", lambda tested, store: answers)
+    with pytest.raises(InputError, match="doc_ids are not in the collection: 'nowhere'"):
+        exposure.exposed_answers(plan, store, plan.shift.pool.source.open())
+
+
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     (tmp_path / "qrels.train.tsv").write_text("".join(f"{at} 0 {100 + at} 1\n" for at in range(50)))
     (tmp_path / "run.txt").write_text(
@@ -557,8 +575,10 @@ def test_sentences_say_where_the_reduction_is_largest_and_what_remains():
     told = f"Compared with all, the largest reduction is that of {DENSE} with BM25 negatives"
     assert largest.startswith(told)
     assert "in 3 of 3 pairs" in reduced and "remains in 3 (individual" in left
-    judged = exposure.compared_with_control(effect).set_index(["model", "negatives"])
-    assert judged.loc[(DENSE, "random"), "against"] == "control"
+    for rows in (effect, effect[::-1]):
+        judged = exposure.against_control_or_all(rows).set_index(["model", "negatives"])
+        assert len(judged) == 3 and judged.loc[(DENSE, "random"), "against"] == "control"
+        assert judged.loc[(DENSE, "BM25"), "against"] == "all"
     sentence = exposure.reduction_sentence(effect)
     assert sentence.count("negatives: +") == 3 and sentence.index(DENSE) < sentence.index("SPLADE")
 

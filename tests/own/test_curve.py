@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,14 @@ def test_sizes_that_make_no_curve_are_one_message(spec, store, sizes):
     split, _ = written(spec, store, "restrain", "out", size=20)
     with pytest.raises(InputError, match="--sizes"):
         nesting.nested_sets(split, store, sizes)
+
+
+def test_a_set_of_one_query_has_no_smaller_ones(monkeypatch):
+    """The message was about an option that nobody passed."""
+    monkeypatch.setattr(nesting, "sets_of", lambda split: list(split.sets(None)))
+    split = SimpleNamespace(sets=lambda store: {"near": ["q1"], "far": ["q1", "q2"]})
+    with pytest.raises(InputError, match="smallest training set has 1 queries, of which nested"):
+        nesting.nested_sets(split, None, [])
 
 
 def test_all_sizes_take_the_same_steps_and_queries(spec, store):

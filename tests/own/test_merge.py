@@ -55,13 +55,36 @@ def test_models_of_other_shapes_or_names_are_one_message(tmp_path, other):
     with pytest.raises(InputError, match="differ in [12] weights.*of one architecture"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
     shutil.rmtree(given / "deep")
-    shutil.rmtree(tmp_path / "out")
-    with pytest.raises(InputError, match="differ in 1 weights"):
+    with pytest.raises(InputError, match="given: no safetensors weights"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
     shutil.rmtree(tuned / "deep")
-    shutil.rmtree(tmp_path / "out")
-    with pytest.raises(InputError, match="no safetensors weights"):
+    with pytest.raises(InputError, match="tuned: no safetensors weights"):
         module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"given", "tuned"}
+
+
+@pytest.mark.parametrize("larger", ["given", "tuned"])
+def test_a_file_of_weights_that_one_model_lacks_is_refused(tmp_path, larger):
+    given = saved(tmp_path / "given", WEIGHTS)
+    tuned = saved(tmp_path / "tuned", WEIGHTS)
+    save_file(WEIGHTS, tmp_path / larger / "more.safetensors")
+    with pytest.raises(InputError, match="differ in 1 weights or files.*'more.safetensors'"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"given", "tuned"}
+
+
+@pytest.mark.parametrize("other", ["given", "tuned"])
+def test_weights_of_another_format_are_refused_by_name(tmp_path, other):
+    given = saved(tmp_path / "given", WEIGHTS)
+    tuned = saved(tmp_path / "tuned", WEIGHTS)
+    (tmp_path / other / "training_args.bin").write_bytes(b"no weights")
+    module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / other / "2_Dense").mkdir()
+    (tmp_path / other / "2_Dense" / "pytorch_model.bin").write_bytes(b"weights")
+    with pytest.raises(InputError, match=f"{other} has weights.*'2_Dense/pytorch_model.bin'"):
+        module.merge_weights(given, tuned, 0.5, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def planted(levels, n=200, seed=1, noise=0.05, negatives=("all",)):
@@ -164,21 +187,45 @@ def test_the_fine_tuned_weights_may_be_the_best_and_few_queries_say_nothing():
     assert few.sentences[0].startswith("Nothing is said: 9") and not few.points["chosen"].any()
 
 
+def test_the_model_before_fine_tuning_is_no_merge():
+    levels = {"interpolation": (0.4, 0.1, 0.0, 0.0, 0.0), "extrapolation": (0.3, 0, 0, 0, 0)}
+    gate = [f"q{number}" for number in range(50)]
+    [sentence] = module.report(planted(levels, noise=0.0), gate, 0.05, 1, 400).sentences
+    assert sentence.startswith("Undoing the fine-tuning gains in extrapolation: on 50 queries")
+    assert "α = 0 is best, the weights before fine-tuning, which is no merge; on" in sentence
+
+
+def test_of_means_that_differ_by_rounding_alone_the_smaller_alpha_is_chosen():
+    level = (-0.2, 0.0, 0.4, 0.0, 0.0)
+    values = planted(dict.fromkeys(REGIMES, level), noise=0.0)
+    is_best = values["alpha"] == 0.5
+    more_by_rounding = values[is_best].assign(alpha=0.75, value=values["value"] + 1e-15)
+    values = pd.concat([values[values["alpha"] != 0.75], more_by_rounding], ignore_index=True)
+    gate = [f"q{number}" for number in range(50)]
+    found = module.report(values, gate, 0.05, 1, 100).points
+    assert set(found.loc[found["chosen"], "alpha"]) == {0.5}
+    of_kinds = pd.concat([values.assign(left_out=kind, stratum="c") for kind in "ab"])
+    assert module.chosen_by_kind(of_kinds)["alpha"].tolist() == [0.5, 0.5]
+
+
 def test_a_run_of_merged_weights_is_that_of_a_model_with_them(spec, store, tmp_path):
     """And the whole way: design, runs, values, report, page."""
     split, _ = written(spec, store, "restrain", "out", size=20)
     folder = SplitFolder.open(Path("out"))
     recipe = ix.load_recipe("mini-dense", steps=2, batch_size=4, warmup_steps=1)
-    given = probe.untrained(recipe, split, "")
+    given = probe.untrained(recipe, split, "").model
     sets = {name: Part(of=split, part=name) for name in folder.sets}
     queries = (Queries(source=Source.of(spec), split="test"),)
     design = module.design(recipe, sets, queries, [1], given, (0.0, 0.5, 1.0))
     assert design["negatives"].unique().tolist() == ["all", "unexposed"] and len(design) == 12
-    assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {given.key}
+    of_given = Run(model=given, queries=queries, depth=probe.DEPTH)
+    assert {run.key for run in design.loc[design["alpha"] == 0, "run"]} == {of_given.key}
+    tuned = design[design["alpha"] == 1].iloc[0]["run"]
+    assert module.merged_run(given, tuned, 0) == of_given
     for run in dict.fromkeys(design["run"]):
         store.build(run)
     half = design[design["alpha"] == 0.5].iloc[0]
-    before, after = (store[cell] / "weights" for cell in (given.model, half["run"].model))
+    before, after = (store[cell] / "weights" for cell in (given, half["run"].model))
     module.merge_weights(before, after, 0.5, tmp_path / "half")
     [tested] = queries
     texts = tested.frame()["text"].tolist()
@@ -198,7 +245,7 @@ def test_what_is_not_trained_has_no_weights_to_merge(spec, store):
     bm25 = ix.load_recipe("bm25")
     given = Run(model=model_of(bm25, split.pool, 0), queries=(split.pool,))
     with pytest.raises(InputError, match="bm25 is not trained"):
-        module.design(bm25, {}, given.queries, [1], given)
+        module.design(bm25, {}, given.queries, [1], given.model)
 
 
 KINDS = {"a": 10, "b": 30, "c": 60}  # left-out kind → queries of the kind
@@ -243,6 +290,17 @@ def test_alpha_of_a_left_out_kind_is_chosen_on_the_other_kinds():
         module.chosen_by_kind(gate[gate["stratum"] == "a"])
 
 
+def test_without_queries_or_fine_tuned_models_alpha_is_not_chosen():
+    gate = without_each()
+    with pytest.raises(InputError, match="no query is of a kind in training"):
+        module.chosen_by_kind(gate.assign(stratum=OUTSIDE))
+    with pytest.raises(InputError, match="no query chooses α"):
+        module.chosen_by_kind(gate[:0])
+    is_tuned = (gate["left_out"] == "b") & (gate["alpha"] == 1)
+    with pytest.raises(InputError, match="without 'b', no value is of the fine-tuned model"):
+        module.chosen_by_kind(gate[~is_tuned])
+
+
 def test_what_a_merge_changes_is_the_mean_of_the_left_out_kinds():
     values = without_each(noise=0.3)
     chosen = module.chosen_by_kind(values)
@@ -261,6 +319,14 @@ def test_what_a_merge_changes_is_the_mean_of_the_left_out_kinds():
         assert row["n_queries"] == 100 and row["n_trainings"] == 2
     claimed = found.reset_index().query("merge == 'chosen' and side == 'out'")
     assert claimed.drawn().mean() == pytest.approx(by_hand["out"], abs=0.01)
+
+
+def test_models_count_alike_on_kinds_that_none_of_them_leaves_out():
+    values = without_each()
+    values = values[values["left_out"] != "c"]
+    found = module.left_out_effects(values, module.chosen_by_kind(values), 1, 40)
+    half = found[(found["merge"] == "0.5") & (found["side"] == "in")]
+    assert half["difference"].item() == pytest.approx((0.02 - 0.01) / 2)
 
 
 def test_queries_of_no_kind_measure_no_merge():

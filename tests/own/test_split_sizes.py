@@ -12,7 +12,7 @@ from interextra.cli import main
 from interextra.data.load import open_collection
 from interextra.own import few
 from interextra.own import splitting as own
-from interextra.own.few import LEAST
+from interextra.own.few import LEAST_MEASURING, LEAST_TRAINING
 from interextra.own.split_folder import SplitFolder
 from interextra.store.errors import InputError
 
@@ -84,7 +84,8 @@ def test_the_command_says_that_sets_were_cut_and_what_divided_them(uneven, store
 
 def test_too_few_queries_are_refused(spec, store, monkeypatch):
     """Where a fifth of the test queries is less, ten show the lead."""
-    monkeypatch.setattr(few, "LEAST", LEAST)
+    monkeypatch.setattr(few, "LEAST_MEASURING", LEAST_MEASURING)
+    monkeypatch.setattr(few, "LEAST_TRAINING", LEAST_TRAINING)
     with pytest.raises(InputError, match="interpolation-9 has 9 training queries, of which at lea"):
         written(spec, store, "restrain", "out", size=9)
     assert not Path("out").exists()

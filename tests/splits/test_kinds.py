@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from interextra.data.queries import Queries, Source
@@ -90,6 +91,15 @@ def test_a_query_is_of_the_kind_of_its_first_relevant_passage(spec, store):
             expected.append(("kind 1" if is_of_first else "kind 2") if is_answered else "")
         assert labels.tolist() == expected
     assert "train-both" in cell.pool.ids() and "train-none" not in cell.pool.ids()
+
+
+def test_a_query_whose_answer_is_no_passage_is_of_no_kind(spec, store):
+    """It was of the kind of the last passage."""
+    cell = kinds(spec)
+    store.build(cell)
+    qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["sky-99"], "relevance": [1]})
+    with pytest.raises(InputError, match="qrels: 1 doc_ids are not in the collection: 'sky-99'"):
+        cell._of_answers(["q"], qrels, store)
 
 
 def test_a_shift_by_kinds_tests_another_split(spec, store):

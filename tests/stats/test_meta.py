@@ -19,6 +19,14 @@ def test_the_variance_between_members_is_that_of_restricted_maximum_likelihood()
     assert found.mean == pytest.approx(-0.7145, abs=3e-4)
 
 
+def test_precise_estimates_far_apart_among_vague_ones_have_the_variance_of_their_own():
+    """Ten times the variance of all estimates is below it."""
+    estimates = np.array([10.0, -10.0] + [0.0] * 60)
+    variances = np.array([0.01, 0.01] + [1e6] * 60)
+    found = random_effects(estimates, variances)
+    assert found.tau == pytest.approx(np.std(estimates[:2], ddof=1), rel=0.01)
+
+
 def test_the_interval_is_never_narrower_than_without_hartung_and_knapp():
     variances = np.full(4, 0.04)
     alike = random_effects(np.array([0.50, 0.51, 0.49, 0.50]), variances)

@@ -91,6 +91,28 @@ def in_order(queries: pd.DataFrame, query_ids: list[str]) -> pd.DataFrame:
     return by_id.loc[query_ids].reset_index(drop=True)
 
 
+def present_rows(passages: "Passages", doc_ids: Sequence[str], owner: str) -> np.ndarray:
+    """Return the rows of these doc_ids, int64[n].
+
+    Parameters
+    ----------
+    owner
+        Whose passages they are, which begins the message of the error.
+
+    Raises
+    ------
+    InputError
+        Some are not among the passages.
+    """
+    rows = passages.rows(doc_ids)
+    absent = pd.Index(doc_ids)[rows < 0]
+    if len(absent):
+        raise InputError(
+            f"{owner}: {len(absent)} doc_ids are not in the collection: {offenders(absent)}"
+        )
+    return rows
+
+
 class Passages:
     """Passages `doc_id, text` of a memory-mapped Arrow file.
 

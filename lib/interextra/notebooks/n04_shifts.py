@@ -210,7 +210,7 @@ def trainings(design: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         shift, systems, without (the clusters, one of which a model is trained without), n_train
-        (training queries of a model; a range where they differ), seeds.
+        (training queries of a model; each number once where they differ), seeds.
     """
     rows = design[["shift", "model"]].copy()
     rows["without"] = design["left_out"].astype(str)
@@ -340,10 +340,13 @@ def _ages(years: pd.Series, ages: Sequence[int]) -> pd.Series:
     firsts = list(ages)
     names = ["not newer"]
     for first, following in itertools.pairwise([*firsts, None]):
-        is_single = following == first + 1
-        is_last = following is None
-        last = "" if is_single or is_last else f" to {following - 1}"
-        names.append(f"{first}{last} newer")
+        if following is None:
+            group = f"{first} or more"
+        elif following == first + 1:
+            group = f"{first}"
+        else:
+            group = f"{first} to {following - 1}"
+        names.append(f"{group} newer")
     begins = [first - 0.5 for first in firsts]
     bins = [-np.inf, *begins, np.inf]
     return pd.cut(years, bins, labels=names).astype(str)
@@ -457,7 +460,7 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
         clusters = labels[is_labelled].tolist()
         words = distinctive_words(texts_of_clusters, clusters)
         path = store[shift] / "sizes.csv"
-        sizes = pd.read_csv(path, dtype={"cluster": str})
+        sizes = pd.read_csv(path, dtype={"cluster": str}, keep_default_na=False)
         for row in sizes.to_dict("records"):
             is_inside = labels == row["cluster"]
             cluster_texts = texts[is_inside]
@@ -539,12 +542,18 @@ def switch_table(
 def switches_sentence(switches: pd.DataFrame) -> str:
     """Return which change of `switch_table` leaves least of the topics, and how much.
 
+    Changes after which no query is in a topic of both have no ARI; they leave nothing.
+
     Examples
     --------
     >>> table = pd.DataFrame({"change": ["in turns", "another seed"], "share_kept": [1, 0.8]})
     >>> switches_sentence(table.assign(ari=[1, 0.01], share_matched=[1, 0.4]))
     'Least remains under another seed: ARI 0.01, and 40 % of the shared queries in the same topic.'
     """
+    leaves_nothing = switches["ari"].isna()
+    if leaves_nothing.any():
+        changes = ", ".join(switches.loc[leaves_nothing, "change"])
+        return f"Nothing remains under {changes}: no query is in a topic before and after it."
     least = switches.loc[switches["ari"].idxmin()]
     change, ari = least["change"], least["ari"]
     percent = 100 * least["share_matched"]
@@ -691,7 +700,8 @@ def largest_loss(losses: pd.DataFrame, measure: str) -> pd.Series:
 def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
     """Return how much each test query of a cluster loses, for one system and measure.
 
-    It is the mean of the models that trained on the cluster minus that of the model without it.
+    It is the mean of the models that trained on the cluster minus that of the model without it, the
+    other way round where lower is better (ASL): above 0 is a loss.
 
     Parameters
     ----------
@@ -709,12 +719,14 @@ def lost_by_query(values: pd.DataFrame, row: pd.Series) -> pd.Series:
     for name in ("shift", "model", "stratum", "measure"):
         is_asked &= (values[name] == row[name]).to_numpy()
     each = values[is_asked].pivot_table(index="query_id", columns="side", values="value")
-    lost = each["in"] - each["out"]
+    lost = (each["in"] - each["out"]) * worse(row["measure"])
     return lost.round(9).rename("lost")  # rounding alone makes no loss
 
 
 def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     """Return whether what all queries of a cluster share can explain the largest losses.
+
+    It cannot where losses differ between them.
 
     Parameters
     ----------
@@ -730,6 +742,10 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     No: all 3 test queries of cluster how share it; 1 lose, 1 gain, 1 are unchanged (SPLADE).
     The largest losses are 0.5, 0, -0.5, the largest gains 0.5, 0, -0.5: the evidence is their mean.
     """
+    model, cluster = row["model"], row["stratum"]
+    shared = f"all {len(lost)} test queries of cluster {cluster} share it"
+    if lost.nunique() == 1:
+        return f"Undecided: {shared}, and each loses the same, {lost.iloc[0]:.2g} ({model})."
     n_lose = (lost > 0).sum()
     n_gain = (lost < 0).sum()
     n_unchanged = (lost == 0).sum()
@@ -737,10 +753,9 @@ def lost_sentence(lost: pd.Series, row: pd.Series) -> str:
     gained = 0 - lost.nsmallest(3)
     losses = ", ".join(largest.map("{:.2g}".format))
     gains = ", ".join(gained.map("{:.2g}".format))
-    model, cluster = row["model"], row["stratum"]
     counts = f"{n_lose} lose, {n_gain} gain, {n_unchanged} are unchanged ({model})"
     return (
-        f"No: all {len(lost)} test queries of cluster {cluster} share it; {counts}.\n"
+        f"No: {shared}; {counts}.\n"
         f"The largest losses are {losses}, the largest gains {gains}: the evidence is their mean."
     )
 
@@ -756,7 +771,14 @@ def control_page(by_chance: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def metrics(means: pd.DataFrame) -> dict[str, float]:
-    """Return name → Δ of each system of each shift, for the numbers of a run."""
+    """Return name → Δ of each system of each shift, for the numbers of a run.
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
+    """
+    plans.refuse_rows_of_more_measures(means)
     named = {}
     for row in means.itertuples():
         named[f"mean_delta_{row.shift}_{row.model}"] = row.delta
@@ -772,7 +794,13 @@ def means_sentence(means: pd.DataFrame, model: str = "DR (base)") -> str:
     >>> means = pd.DataFrame(rows, columns=["shift", "model", "measure", "delta"])
     >>> means_sentence(means, "ColBERT")
     'Mean Δ of RR@10, ColBERT: length -20.0 %, topics -10.0 %.'
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
     """
+    plans.refuse_rows_of_more_measures(means)
     ordered = means[means["model"] == model].sort_values("delta", kind="stable")
     if ordered.empty:
         return ""
@@ -859,7 +887,9 @@ def how_minus_others(losses: Effects) -> Effects:
 def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """Return for how many systems *how* has the largest loss, and is shown to have it.
 
-    Shown: the intervals of the differences from all other question words lie below 0.
+    Shown: the intervals of the differences from all other question words lie below 0. A system
+    without a difference from one of them has not the largest loss, without an interval it is not
+    shown.
 
     Parameters
     ----------
@@ -870,11 +900,13 @@ def how_sentence(contrasts: pd.DataFrame, source: str) -> str:
     """
     if contrasts.empty:
         return ""
-    by_model = contrasts.groupby("model")
-    largest = by_model[["difference", "high"]].max()
-    n_largest, n_shown = (largest < 0).sum()
-    most = f"{n_largest} of {len(largest)} systems"
-    return f"{source}: how loses most for {most}, shown for {n_shown}."
+    by_model = contrasts.set_index(["model", "second"])[["difference", "high"]].unstack()
+    differences = by_model["difference"].reindex(columns=OTHER_WORDS)
+    ends = by_model["high"].reindex(columns=OTHER_WORDS)
+    is_largest = (differences < 0).all(axis="columns")  # what is missing is not below 0
+    is_shown = is_largest & (ends < 0).all(axis="columns")
+    most = f"{is_largest.sum()} of {len(by_model)} systems"
+    return f"{source}: how loses most for {most}, shown for {is_shown.sum()}."
 
 
 def made_and_released(store: Store, plan: plans.Plan) -> pd.DataFrame:

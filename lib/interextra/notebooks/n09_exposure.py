@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, present_rows
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
@@ -318,7 +318,13 @@ def plan(p: Parameters) -> plans.Plan:
         left_out → Spared, its answers.
     tested
         The queries that measure.
+
+    Raises
+    ------
+    InputError
+        More than one measure, and what else the parameters may not hold.
     """
+    plans.refuse_more_measures(p.measures)
     shift = plans.one_shift(p)
     tested = plans.tested_queries(p, shift)
     experiment = Experiment(p, shift, (*tested, *plans.gate_queries(p)))
@@ -449,12 +455,18 @@ def exposed_answers(plan: plans.Plan, store: Store, data: Collection) -> pd.Data
     Returns
     -------
     left_out, side (out: queries of that cluster; in: the others), exposed (the share), n_queries
+
+    Raises
+    ------
+    InputError
+        An answer is not in the collection.
     """
     shift = plan.shift
     cluster = clusters_of(plan, store)
     answers = _answers_of_all(plan.tested, store)
     answers = answers[answers["query_id"].isin(cluster.index)]
-    passages = data.passages.rows(answers["doc_id"].tolist())
+    doc_ids = answers["doc_id"].tolist()
+    passages = present_rows(data.passages, doc_ids, f"{data.name}, qrels")
     rows = []
     for name in shift.names:
         is_exposed = _exposed(shift, name, data, store)[passages]
@@ -664,8 +676,14 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
     Parameters
     ----------
     mean
-        The second table of `relative_losses`.
+        The second table of `relative_losses`, of one measure.
+
+    Raises
+    ------
+    InputError
+        The rows are of more than one measure.
     """
+    plans.refuse_rows_of_more_measures(mean)
     rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}
     found = []
     for (model, negatives, against), exposed in rows.items():
@@ -700,9 +718,16 @@ def _loss_share(exposed: pd.Series, unexposed: pd.Series) -> LossShare:
     )
 
 
-def compared_with_control(effect: pd.DataFrame) -> pd.DataFrame:
-    """Return a row of `share_of_loss` a system and source: by the control where there is one."""
-    return effect.drop_duplicates(["model", "negatives"], keep="last")
+def against_control_or_all(effect: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of `share_of_loss` a system and source: against the control, or all without one.
+
+    Their column `against` says which.
+    """
+    system = ["model", "negatives"]
+    is_control = effect["against"] == "control"
+    controlled = pd.MultiIndex.from_frame(effect.loc[is_control, system])
+    has_control = pd.MultiIndex.from_frame(effect[system]).isin(controlled)
+    return effect[is_control | ~has_control]
 
 
 def effect_page(effect: pd.DataFrame) -> pd.DataFrame:
@@ -730,7 +755,7 @@ def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
     mean
         The second table of `relative_losses`.
     """
-    judged = compared_with_control(effect)
+    judged = against_control_or_all(effect)
     if judged.empty:
         return ["This run trains nothing without exposed negatives."]
     most = judged.loc[judged["saved"].idxmax()]
@@ -748,7 +773,7 @@ def exposure_sentences(effect: pd.DataFrame, mean: pd.DataFrame) -> list[str]:
 
 def reduction_sentence(effect: pd.DataFrame) -> str:
     """Return the reduction of each system and source, "" where nothing is trained for it."""
-    judged = compared_with_control(effect)
+    judged = against_control_or_all(effect)
     rows = effect_page(judged).sort_values("model", kind="stable")
     if rows.empty:
         return ""

@@ -31,7 +31,7 @@ from interextra.notebooks.parameters import (
 )
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
-from interextra.splits.similarity import nearest
+from interextra.splits.similarity import near_half, nearest
 from interextra.stats.correlation import correlations, drawn_groups, ends_of
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import with_interval, with_unit
@@ -720,6 +720,5 @@ def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
     table = pd.DataFrame(names, columns=["test_set", "query_id"])
     cosine, _ = nearest(test, train, 1)
     table["cosine"] = cosine[:, 0]
-    median = table.groupby("test_set")["cosine"].transform("median")
-    table["is_near"] = table["cosine"] > median
+    table["is_near"] = table.groupby("test_set")["cosine"].transform(near_half)
     return _with_test_set_in_query_id(table).drop(columns="test_set")

@@ -3,6 +3,7 @@
 And what near and far queries say of a model.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,7 @@ from interextra.own.split_folder import SplitFolder
 from interextra.own.values import values_of_run
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import OUTSIDE, Shift
-from interextra.splits.similarity import nearest
+from interextra.splits.similarity import near_half, nearest
 from interextra.stats.bootstrap import interval, ratio
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import with_interval
@@ -65,6 +66,14 @@ PARTS = {
     "interpolation: needs near queries": (RANDOM, FAR),
 }
 
+SCRIPTS_RECIPE = {  # of our trainer, as the script of the notebook trains
+    "recipe": "mini-dense",
+    "pooling": "mean",
+    "similarity": "cosine",
+    "temperature": 0.05,
+    "n_negatives": 32,
+    "batch_size": 32,
+}
 
 CUTS = {  # how a gain is cut → a whole and its parts
     "by kind of query": list(PARTS)[:4],
@@ -120,30 +129,10 @@ class Parameters(RunParameters):
     encoder: str = parameter("lsa", "whose vectors say what is near: lsa, minilm")
     baseline: Entry = parameter("bm25", "recipe of the baseline")
     own_model: str = parameter("tiny-base", "the model that your own trainer starts from")
-    own_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "of our trainer: what the script does",
-    )
+    own_recipe: Entry = parameter(SCRIPTS_RECIPE, "of our trainer: what the script does")
     own_steps: Million = parameter(60, "training steps of your own trainer")
     curve_model: str = parameter("tiny-base", "the model that the learning curves start from")
-    curve_recipe: Entry = parameter(
-        {
-            "recipe": "mini-dense",
-            "pooling": "mean",
-            "similarity": "cosine",
-            "temperature": 0.05,
-            "n_negatives": 32,
-            "batch_size": 32,
-        },
-        "its recipe",
-    )
+    curve_recipe: Entry = parameter(SCRIPTS_RECIPE, "its recipe")
     curve_sizes: Sizes = parameter(
         [50, 100, 200, 400, 800], "training queries of the nested sets of the learning curves"
     )
@@ -344,7 +333,7 @@ def learning_curves(p: Parameters) -> plans.Plan:
     largest = {}
     for name in own.sets_of(split):
         largest[name] = Part(of=sets, part=sets.part(name, sizes[-1]))
-    merges = merge.design(recipe, largest, queries, p.curve_seeds, given)
+    merges = merge.design(recipe, largest, queries, p.curve_seeds, untrained)
     return plans.Plan(
         given=pd.DataFrame({"run": [given]}),
         design=_with_regime(nested.design(recipe, sets, gate, p.curve_seeds)),
@@ -418,7 +407,8 @@ def parts_of(means: Effects) -> pd.DataFrame:
     -------
     part (of PARTS), measure, first, second, difference, low, high, share, share_low, share_high
 
-    share: of the whole gain, undefined where this is 0.
+    share: of the whole gain, undefined where no gain is shown: the interval of a ratio has no
+    bound where its denominator can be 0.
     """
     parts = means.contrast("condition", list(PARTS.values()))
     part_of = {conditions: part for part, conditions in PARTS.items()}
@@ -430,8 +420,11 @@ def parts_of(means: Effects) -> pd.DataFrame:
     table = pd.DataFrame(parts)
     table["share"] = ratio(table["difference"], whole["difference"])
     table[["share_low", "share_high"]] = [interval(draws) for draws in drawn_shares]
+    shares = ["share", "share_low", "share_high"]
+    is_gain_shown = (whole["low"] > 0).to_numpy()
+    table.loc[~is_gain_shown, shares] = np.nan
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
-    return table[[*columns, "share", "share_low", "share_high"]]
+    return table[[*columns, *shares]]
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -572,9 +565,8 @@ def halves(plan: plans.Plan, store: Store) -> pd.DataFrame:
     pool, test_vectors = plan.vectors.read(store)
     is_trained_on = np.isin(plan.vectors.train.ids(), plan.some.ids())
     cosines, _ = nearest(test_vectors, pool[is_trained_on], 1)
-    cosine = cosines[:, 0]
     query_ids = [query_id for part in plan.vectors.test for query_id in part.ids()]
-    return pd.DataFrame({"query_id": query_ids, "is_near": cosine > np.median(cosine)})
+    return pd.DataFrame({"query_id": query_ids, "is_near": near_half(cosines[:, 0])})
 
 
 def finished_values(values: pd.DataFrame, conditions: list[str]) -> pd.DataFrame:
@@ -668,12 +660,29 @@ def answer_sentences(parts: pd.DataFrame, agreed: pd.DataFrame, measure: str) ->
     gain = with_interval(of_measure, "difference", "points").set_index("part")["difference"]
     kept = with_interval(of_measure, "share", "%", "share_low", "share_high")
     share = kept.set_index("part")["share"]
+    of_parts = {
+        KEPT: "is kept on a left-out kind",
+        EXPOSED: "is lost to exposed negatives",
+        KIND: "needs the kind",
+    }
+    is_defined = of_measure.set_index("part")["share"].notna()
+    told = [
+        f"{share[part]} {what}"
+        for part, what in of_parts.items()
+        if part in share and is_defined[part]
+    ]
+    whole = f"Gain on a random split: {gain['whole gain']} in {measure}"
+    of_gain = f"; of it {_listed(told)} (individual intervals)" if told else ""
     unit = "percentage points of Δ"
     of_trainers = with_interval(agreed[agreed["measure"] == measure], "difference", unit)
     apart = of_trainers["difference"].item()
     return [
-        f"Gain on a random split: {gain['whole gain']} in {measure}; of it {share[KEPT]} is kept "
-        f"on a left-out kind, {share[EXPOSED]} is lost to exposed negatives, and {share[KIND]} "
-        "needs the kind (individual intervals).",
+        f"{whole}{of_gain}.",
         f"The plain script minus our trainer, change from interpolation to extrapolation: {apart}.",
     ]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return texts in one, the last behind an *and*."""
+    *first, last = texts
+    return f"{', '.join(first)}, and {last}" if first else last

@@ -419,6 +419,19 @@ def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str |
         raise InputError(f"parameter {name!r}: {offenders(unknown)} is none of {there_are}")
 
 
+def refuse_more_measures(measures: Sequence[str]) -> None:
+    """Raise an InputError for several measures in the parameter of a notebook that takes one."""
+    if len(measures) > 1:
+        raise InputError(f"parameter 'measures': give one, not {offenders(measures)}")
+
+
+def refuse_rows_of_more_measures(table: pd.DataFrame) -> None:
+    """Raise an InputError for a table that has rows of several measures where one is meant."""
+    measures = table["measure"].unique()
+    if len(measures) > 1:
+        raise InputError(f"rows of {offenders(measures)}: take those of one measure")
+
+
 def runs(
     p: RunParameters,
     recipes: Recipes,

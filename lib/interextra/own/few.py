@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from interextra.stats.tests import LEAST_QUERIES, detectable
 from interextra.store import InputError
 
-# Fewer queries, of whatever use, decide nothing, see `stats.tests`.
-LEAST = LEAST_QUERIES
+LEAST_MEASURING = LEAST_QUERIES  # queries that measure, or show the lead: fewer decide nothing
+LEAST_TRAINING = 10  # training queries of a set: from fewer, a model learns nothing to compare
 # Training queries of a set: from fewer, an epoch is at most six batches of 32, and a model that
 # hardly moves hardly differs between its regimes.
 FEW_TRAINING = 200
@@ -30,15 +30,16 @@ def refuse_too_few(training_ids: Mapping[str, Sequence[str]], n_test: int, n_gat
     n_test, n_gate : queries that measure, and that show the lead.
     """
     name, n_train = _smallest_set(training_ids)
-    if n_train < LEAST:
+    if n_train < LEAST_TRAINING:
         raise InputError(
-            f"the set {name} has {n_train} training queries, of which at least {LEAST} are needed: "
-            "give a larger --size, or name larger --clusters"
+            f"the set {name} has {n_train} training queries, of which at least {LEAST_TRAINING} "
+            "are needed: give a larger --size, or name larger --clusters"
         )
-    if min(n_test, n_gate) < LEAST:
+    if min(n_test, n_gate) < LEAST_MEASURING:
         raise InputError(
-            f"{n_test} queries would measure and {n_gate} show the lead, of which at least {LEAST} "
-            "are needed: name more --test-splits, a --gate-split, or of a shift a larger --n-test"
+            f"{n_test} queries would measure and {n_gate} show the lead, of which at least "
+            f"{LEAST_MEASURING} are needed: name more --test-splits, a --gate-split, or of a shift "
+            "a larger --n-test"
         )
 
 

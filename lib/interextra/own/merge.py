@@ -4,6 +4,7 @@ Each weight is (1 - α) times that of the model as given plus α times that of t
 in WiSE-FT (Wortsman et al., CVPR 2022) and LM-Cocktail (Xiao et al., Findings of ACL 2024).
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,9 +33,14 @@ from interextra.stats.bootstrap import simultaneous
 from interextra.stats.effects import Effects, effects
 from interextra.stats.formatting import drawn_over, spelled, with_interval
 from interextra.stats.tests import LEAST_QUERIES, detectable, standard_error
-from interextra.store import InputError, Store, offenders, write_text
+from interextra.store import InputError, Store, offenders, scratch, write_text
 
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)  # 0: the model as given; 1: the fine-tuned one
+SAFETENSORS = ".safetensors"
+# Suffixes of weights that libraries save in other formats, and names of files that have such a
+# suffix but hold what a training goes on from
+OTHER_FORMATS = {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf"}
+OF_TRAINERS = {"training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt"}
 UNEXPOSED = "unexposed"
 LABELS = ["negatives", "regime", "alpha", "measure"]
 ENDS = ["d_low", "d_high", "detects"]  # of a difference
@@ -63,8 +69,8 @@ class MergedRun(Run):
         """Merge the weights, and open the model that has them."""
         given = store[self.given] / "weights"
         fine_tuned = store[self.model] / "weights"
-        with tempfile.TemporaryDirectory() as scratch:
-            merged = Path(scratch) / "weights"
+        with tempfile.TemporaryDirectory() as temporary:
+            merged = Path(temporary) / "weights"
             merge_weights(given, fine_tuned, self.alpha, merged)
             return load_model(merged)
 
@@ -88,26 +94,59 @@ def merge_weights(given: Path, fine_tuned: Path, alpha: float, out: Path) -> Non
     Raises
     ------
     InputError
-        The models have other weights, by name or shape.
+        The models have other weights, by file, name or shape, or weights in files of another
+        format. Then nothing is written.
     """
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import save_file
 
-    shutil.copytree(fine_tuned, out)
-    names = [path.relative_to(fine_tuned) for path in fine_tuned.rglob("*.safetensors")]
-    for name in sorted(names):
-        if not (given / name).is_file():
-            raise _different(given, fine_tuned, [name])
-        before = load_file(given / name)
-        after = load_file(fine_tuned / name)
-        unlike = _unlike(before, after)
-        if unlike:
-            raise _different(given, fine_tuned, unlike)
-        merged = {}
-        for weight, tensor in after.items():
-            merged[weight] = _between(before[weight], tensor, alpha)
-        save_file(merged, out / name, metadata={"format": "pt"})
+    names = _weight_files(fine_tuned)
+    unshared = sorted(set(names) ^ set(_weight_files(given)))
+    if unshared:
+        raise _different(given, fine_tuned, unshared)
+    with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
+        shutil.copytree(fine_tuned, aside, dirs_exist_ok=True)
+        for name in names:
+            merged = _merged(given, fine_tuned, name, alpha)
+            save_file(merged, aside / name, metadata={"format": "pt"})
+        os.replace(aside, out)
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """Return the safetensors files of a model, relative to its folder.
+
+    Raises
+    ------
+    InputError
+        There is none, or weights are in files of another format.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    others = [path.relative_to(folder).as_posix() for path in files if _has_other_weights(path)]
+    if others:
+        raise InputError(
+            f"merge: {folder} has weights of another format than safetensors ({offenders(others)}) "
+            "that would not be merged; save the model with safetensors alone"
+        )
+    names = [path.relative_to(folder).as_posix() for path in files if path.suffix == SAFETENSORS]
     if not names:
-        raise InputError(f"{fine_tuned}: no safetensors weights, so that nothing can be merged")
+        raise InputError(f"{folder}: no safetensors weights, so that nothing can be merged")
+    return names
+
+
+def _has_other_weights(path: Path) -> bool:
+    """Return whether a file is named like weights in another format than safetensors."""
+    return path.suffix in OTHER_FORMATS and path.name not in OF_TRAINERS
+
+
+def _merged(given: Path, fine_tuned: Path, name: str, alpha: float) -> dict[str, Any]:
+    """Return the weights between those of one file of both models."""
+    from safetensors.torch import load_file
+
+    before = load_file(given / name)
+    after = load_file(fine_tuned / name)
+    unlike = _unlike(before, after)
+    if unlike:
+        raise _different(given, fine_tuned, unlike)
+    return {weight: _between(before[weight], after[weight], alpha) for weight in after}
 
 
 def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -130,8 +169,8 @@ def _different(given: Path, fine_tuned: Path, names: Sequence[object]) -> InputE
     """Return the error of models that cannot be merged."""
     first = offenders(names)
     return InputError(
-        f"merge: {given} and {fine_tuned} differ in {len(names)} weights, by name or shape "
-        f"({first}): only models of one architecture have weights between them"
+        f"merge: {given} and {fine_tuned} differ in {len(names)} weights or files of them, by name "
+        f"or shape ({first}): only models of one architecture have weights between them"
     )
 
 
@@ -140,13 +179,14 @@ def design(
     training_sets: Mapping[str, Part],
     queries: tuple[Queries | Part, ...],
     seeds: Sequence[int],
-    given: Run,
+    given: Model,
     alphas: Sequence[float] = ALPHAS,
 ) -> pd.DataFrame:
     """Plan the weights between a model as given and our own trainings.
 
     Where the recipe draws negatives, all is planned with and without the exposed passages among
-    them. At α = 1 stand the runs of the trainings, at 0 that of the model as given.
+    them. At α = 1 stand the runs of the trainings, at 0 that of the model as given, which searches
+    the same.
 
     Parameters
     ----------
@@ -156,8 +196,8 @@ def design(
         Those of a split, by name.
     queries : tuple
         What is searched: the test queries and those that choose α, see `searched_queries`.
-    given : Run
-        Of the model as given, see `probe.untrained`.
+    given : Model
+        The one that the trainings start from.
 
     Returns
     -------
@@ -168,9 +208,10 @@ def design(
     for negatives, variant in _variants(recipe).items():
         for name, training_set in training_sets.items():
             for seed in seeds:
-                fine_tuned = model_of(variant, training_set, seed)
+                model = model_of(variant, training_set, seed)
+                fine_tuned = Run(model=model, queries=queries, depth=DEPTH)
                 for alpha in alphas:
-                    run = _run_of(given, fine_tuned, alpha, queries)
+                    run = merged_run(given, fine_tuned, alpha)
                     rows.append((negatives, name, seed, alpha, run))
     return pd.DataFrame(rows, columns=["negatives", "set", "seed", "alpha", "run"])
 
@@ -189,27 +230,14 @@ def _variants(recipe: Recipe) -> dict[str, Recipe]:
     return {own: recipe, other: changed(recipe, negative_passages=other)}
 
 
-def _run_of(given: Run, fine_tuned: Model, alpha: float, queries: tuple) -> Run:
-    """Return the run of the weights at α."""
-    if alpha == 0:
-        return given
-    searched = {"model": fine_tuned, "queries": queries, "depth": DEPTH}
-    if alpha == 1:
-        return Run(**searched)
-    return MergedRun(**searched, given=given.model, alpha=alpha)
-
-
 def merged_run(given: Model, fine_tuned: Run, alpha: float) -> Run:
-    """Return the run of the weights at α that searches what the fine-tuned one does."""
+    """Return the run of the weights at α (0 to 1) that searches what the fine-tuned one does."""
+    searched = {"queries": fine_tuned.queries, "depth": fine_tuned.depth}
+    if alpha == 0:
+        return Run(model=given, **searched)
     if alpha == 1:
         return fine_tuned
-    return MergedRun(
-        model=fine_tuned.model,
-        queries=fine_tuned.queries,
-        depth=fine_tuned.depth,
-        given=given,
-        alpha=alpha,
-    )
+    return MergedRun(model=fine_tuned.model, given=given, alpha=alpha, **searched)
 
 
 class Merge(NamedTuple):
@@ -268,7 +296,7 @@ def report(
     choosing = _in_domain(values[is_gate], measure)
     n_gate = choosing["query_id"].nunique()
     gate_means = choosing.groupby(["negatives", "alpha"])["value"].mean()
-    best = gate_means.groupby("negatives").idxmax()
+    best = gate_means.round(9).groupby("negatives").idxmax()  # rounding alone makes none better
     if n_gate < LEAST_QUERIES:
         best = best.head(0)
     points = _points_of_measures(values[~is_gate], best, {"seed": seed, "n_boot": n_boot})
@@ -388,26 +416,35 @@ def chosen_by_kind(values: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        For a left-out kind no query is of a kind in training.
+        For a left-out kind no query is of a kind in training, or no value is of its fine-tuned
+        model (α = 1).
     """
-    left_out_kinds = values["left_out"].unique()
-    values = _of_kinds(values)
+    if values.empty:
+        raise InputError("merge: no query chooses α; name a gate_split that has some")
     is_asked = values["measure"] == values["measure"].iloc[0]
-    of_kinds = values[is_asked & (values["side"] == "in")].groupby("left_out", sort=False)
-    rows = []
-    for left_out, of_kind in of_kinds:
-        means = of_kind.groupby("alpha")["value"].mean()
-        best = means.idxmax()
-        n_queries = of_kind["query_id"].nunique()
-        rows.append((left_out, best, means[best], means[1.0], n_queries))
-    chosen = pd.DataFrame(rows, columns=["left_out", "alpha", "gate", "gate_tuned", "n_gate"])
-    lacking = [kind for kind in left_out_kinds if kind not in set(chosen["left_out"])]
+    of_kinds = _of_kinds(values[is_asked])
+    known = of_kinds[of_kinds["side"] == "in"]
+    left_out_kinds = values["left_out"].unique()
+    lacking = [kind for kind in left_out_kinds if kind not in set(known["left_out"])]
     if lacking:
         raise InputError(
             f"merge: to choose α without {offenders(lacking)}, no query is of a kind in training; "
             "name a gate_split that has some"
         )
-    return chosen
+    tuned = known[known["alpha"] == 1]
+    untuned = [kind for kind in left_out_kinds if kind not in set(tuned["left_out"])]
+    if untuned:
+        raise InputError(
+            f"merge: without {offenders(untuned)}, no value is of the fine-tuned model; "
+            "give also those of α = 1"
+        )
+    rows = []
+    for left_out, of_kind in known.groupby("left_out", sort=False):
+        means = of_kind.groupby("alpha")["value"].mean()
+        best = means.round(9).idxmax()
+        n_queries = of_kind["query_id"].nunique()
+        rows.append((left_out, best, means[best], means[1.0], n_queries))
+    return pd.DataFrame(rows, columns=["left_out", "alpha", "gate", "gate_tuned", "n_gate"])
 
 
 def left_out_effects(values: pd.DataFrame, chosen: pd.DataFrame, seed: int, n_boot: int) -> Effects:
@@ -457,15 +494,19 @@ def _kinds_alike(values: pd.DataFrame) -> pd.DataFrame:
     """Return values whose mean on the kinds in training is that of the left-out kinds' models.
 
     There each query is drawn once, with the values of all models that had its kind in training.
-    These are weighted so that each model counts alike, whatever the number of queries of its kind.
+    These are weighted so that each model counts alike, whatever the number of queries of its kind,
+    and of kinds that none of the models leaves out.
     """
     is_in = values["side"] == "in"
     known = values[is_in]
     n_queries = known["query_id"].nunique()
     n_models = known["left_out"].nunique()
-    of_model = known.groupby("left_out")["query_id"].nunique()
-    weight = n_queries * (n_models - 1) / (n_models * of_model)
-    weights = values["left_out"].map(weight).where(is_in, 1.0)
+    queries_of_model = known.groupby("left_out")["query_id"].nunique()
+    models_of_query = known.groupby("query_id")["left_out"].nunique()
+    n_of_model = values["left_out"].map(queries_of_model)
+    n_of_query = values["query_id"].map(models_of_query)
+    weight = n_queries * n_of_query / (n_models * n_of_model)
+    weights = weight.where(is_in, 1.0)
     stratum = values["stratum"].mask(is_in, "kinds in training")
     return values.assign(value=values["value"] * weights, stratum=stratum)
 
@@ -488,6 +529,8 @@ def _sentence(points: pd.DataFrame, margin: float, n_gate: int) -> str:
     if alpha == 1:
         return f"No merge is chosen: {choice}, the fine-tuned weights."
     verdict = _verdict(points, chosen.loc[EXTRAPOLATION], margin)
+    if alpha == 0:
+        choice += ", the weights before fine-tuning, which is no merge"
     changes = " and by ".join(_change(regime, chosen.loc[regime]) for regime in REGIMES)
     return (
         f"{verdict}: {choice}; on the test queries it changes {measure} of the fine-tuned model by "
@@ -507,13 +550,14 @@ def _verdict(points: pd.DataFrame, chosen: pd.Series, margin: float) -> str:
     reach = margin * tuned.at[EXTRAPOLATION, "mean"]
     low = chosen["d_low"]
     high = chosen["d_high"]
+    change = "Merging" if chosen["alpha"] > 0 else "Undoing the fine-tuning"
     if low > 0:
-        return "Merging gains in extrapolation"
+        return f"{change} gains in extrapolation"
     if high < 0:
-        return "Merging loses in extrapolation"
+        return f"{change} loses in extrapolation"
     if -reach < low and high < reach:
-        return f"Merging changes extrapolation by less than {100 * margin:g} %"
-    return "Whether merging helps in extrapolation is undecided"
+        return f"{change} changes extrapolation by less than {100 * margin:g} %"
+    return f"Whether {change.lower()} helps in extrapolation is undecided"
 
 
 def write(folder: Path, found: Merge) -> Merge:

@@ -77,10 +77,16 @@ def nested_sets(split: Split, store: Store, sizes: Sequence[int]) -> Nested:
     Raises
     ------
     InputError
-        A size that the smallest set does not have, and what `checked_sizes` refuses.
+        A set of one query, a size that the smallest set does not have, and what `checked_sizes`
+        refuses.
     """
     sets = split.sets(store)
     n_smallest = min(len(sets[name]) for name in sets_of(split))
+    if n_smallest < 2:
+        raise InputError(
+            f"the smallest training set has {n_smallest} queries, of which nested sets need at "
+            "least 2: give a larger --size, or name larger --clusters"
+        )
     checked = checked_sizes(sizes or halves(n_smallest))
     if checked[-1] > n_smallest:
         raise InputError(

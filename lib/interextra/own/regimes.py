@@ -34,6 +34,7 @@ from interextra.own.sentences import (
 )
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import MODEL
+from interextra.splits.similarity import near_half
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import DRAWS, Effects, effects
 from interextra.stats.formatting import drawn_over, with_interval
@@ -126,9 +127,7 @@ def nearest_training_queries(folder: SplitFolder, encoder: str = "") -> pd.DataF
     first = first[["query_id", "train_query", "cosine"]]
     nearest = test[["query_id"]].merge(first, how="left")
     nearest = nearest.fillna({"train_query": "", "cosine": 0.0})
-    rank = nearest["cosine"].rank(method="first")
-    half = len(nearest) / 2
-    return nearest.assign(is_near=rank > half)
+    return nearest.assign(is_near=near_half(nearest["cosine"].to_numpy()))
 
 
 def _encoded_neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:

@@ -492,7 +492,7 @@ def _gate_ids(queries: pd.DataFrame, split: Split, gate: str) -> list[str]:
         of_gate = queries[queries["query_id"].isin(ids)]
     else:
         share = round(GATE_SHARE * len(queries))
-        least = min(few.LEAST, len(queries))
+        least = min(few.LEAST_MEASURING, len(queries))
         of_gate = queries.sample(max(share, least), random_state=split.seed)
     return sorted(of_gate["query_id"])
 

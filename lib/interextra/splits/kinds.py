@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Passages
+from interextra.data.collection import Passages, present_rows
 from interextra.data.queries import TRAINED, Queries
 from interextra.splits.clusters import largest_first
 from interextra.splits.similarity import checked_vectors
@@ -102,11 +102,15 @@ class PassageKinds(Clusters):
     def _of_answers(
         self, query_ids: Sequence[str], qrels: pd.DataFrame, store: Store
     ) -> np.ndarray:
-        """Return the kind of the first answer of each query, object[n]; "" for none."""
+        """Return the kind of the first answer of each query, object[n]; "" for none.
+
+        InputError for an answer that is not in the collection.
+        """
         is_answer = qrels["relevance"] >= TRAINED
         first_answers = qrels[is_answer].drop_duplicates("query_id")
         passages = cast(Passages, self.pool.source.open().passages)  # there are some: k of kinds
-        rows = passages.rows(first_answers["doc_id"].tolist())
+        doc_ids = first_answers["doc_id"].tolist()
+        rows = present_rows(passages, doc_ids, f"{self.pool.source.spec}, qrels")
         names = np.array(self.names, dtype=object)
         names_of_answers = names[self._read(store)[rows]]
         kind_of_query = pd.Series(names_of_answers, first_answers["query_id"], dtype=object)

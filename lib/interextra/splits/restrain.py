@@ -136,6 +136,10 @@ class Regimes:
 def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     """Return the best rank and the highest cosine of each training query over all test queries.
 
+    Equally near training queries have different ranks, in their order. So of a training query that
+    stands there several times, copies differ in their best rank: where a test query has more than E
+    copies among the training queries, those beyond the first E can be in the extrapolation set.
+
     Parameters
     ----------
     test : float[n_test, d]

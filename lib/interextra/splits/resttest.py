@@ -183,6 +183,10 @@ def _refuse_empty_buckets(bucket_of_query: np.ndarray, k: int, kind: str) -> Non
 def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
     """Return for each bucket the training queries outside it, as sorted rows.
 
+    Every fold is drawn with the same seed, so that draws from equally many candidates take the same
+    places of their lists. Folds share queries, too, as their candidates do: two of k have all but
+    two buckets in common. Models without one bucket and another are not independent.
+
     Parameters
     ----------
     found : Buckets

@@ -117,3 +117,27 @@ def _refuse_rows(is_bad: np.ndarray, fault: str) -> None:
             f"vectors: {fault} in {len(rows)} rows ({offenders(rows)}); leave these queries out, "
             "or take another encoder: lsa knows no word that the training queries lack"
         )
+
+
+def near_half(cosines: np.ndarray) -> np.ndarray:
+    """Return which of some queries are in the half with the higher cosines, bool[n].
+
+    Equal cosines do not change the sizes of the halves: the later ones are in the nearer half. The
+    middle one of an odd number of queries is in the farther half.
+
+    Parameters
+    ----------
+    cosines : float[n]
+        Of each query to its nearest training query.
+
+    Examples
+    --------
+    >>> near_half(np.array([0.5, 0.9, 0.5, 0.5])).tolist()
+    [False, True, False, True]
+    """
+    ascending = np.argsort(cosines, kind="stable")
+    n_near = len(cosines) // 2
+    n_far = len(cosines) - n_near
+    is_near = np.zeros(len(cosines), bool)
+    is_near[ascending[n_far:]] = True
+    return is_near
