@@ -41,7 +41,8 @@ from interextra.claims.wording import (
     published,
 )
 from interextra.overlap.trained_answers import AS_NEAR, IN_INTERPOLATION, IN_NEITHER
-from interextra.own.seen import NOT_TESTED
+from interextra.own.split_folder import SplitFolder
+from interextra.own.values import values_of_run
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled, with_interval, with_unit
 from interextra.store.errors import InputError, offenders
@@ -90,8 +91,12 @@ FIGURE = "book/static/losses.png"
 FIGURE_COLUMNS = ["system", "data", "change", "low", "high", "excluded", "published"]
 # values per query of the run whose output the README shows
 SAMPLE = "outputs/reference/development/probe"
+GIVEN = "given.csv"  # of them: those of the model before fine-tuning
+N_SENTENCES = 5  # that the README shows
+CUT = "…"  # stands where the output goes on
 LABEL = "← loss   |   change in effectiveness   |   gain →"
 MODEL = "tiny-base"  # that it fine-tunes
+MEASURE = "nDCG@10"  # that it reports
 DESIGN = ["--collection", "mini", "--test-splits", "test", "graded"]  # of that run
 
 Row = dict[str, Any]  # a row of a table `claims`
@@ -259,8 +264,8 @@ def shown_in(frame: pd.DataFrame) -> str:
 def sample(root: Path) -> str:
     """Return what `regimes` prints for the committed values of `probe`, without its files.
 
-    The collection is the generated one. The values are those of the fine-tuned models: what `probe`
-    says of the model as given, and the table of systems, are left out.
+    The collection is the generated one. It is the beginning, N_SENTENCES: CUT stands for what the
+    model as given has seen, the recipe, and the tables.
     """
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
@@ -271,37 +276,49 @@ def sample(root: Path) -> str:
             code = cli.main(["split", "restrain", *DESIGN, "--out", split_folder])
         if not code:
             with redirect_stdout(printed):
-                code = cli.main(["regimes", "--split", split_folder, "--out", out, "--runs", runs])
+                given = f"{root / SAMPLE}/{GIVEN}"
+                asked = ["--split", split_folder, "--runs", runs, "--given", given, "--out", out]
+                code = cli.main(["regimes", *asked])
     if code:
         raise InputError(
             "the sample of the README cannot be made: run `python -m tools.readme sample`"
         )
-    lines = []
-    for line in printed.getvalue().splitlines():
-        if folder not in line and not line.startswith(NOT_TESTED):
-            lines += textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
     design = " ".join(DESIGN)
-    command = f"$ .venv/bin/interextra probe -m {MODEL} {design}"
-    sentences, changes, *_ = "\n".join(lines).split("\n\n")
-    output = f"{sentences}\n\n{changes}"
-    return f"```console\n{command}\n{output}\n```"
+    lines = [f"$ .venv/bin/interextra probe -m {MODEL} {design}"]
+    for sentence in printed.getvalue().splitlines()[:N_SENTENCES]:
+        lines += textwrap.wrap(sentence, 118, subsequent_indent="  ")
+    output = "\n".join([*lines, CUT])
+    return f"```console\n{output}\n```"
 
 
 def measure_sample(root: Path) -> None:
-    """Fine-tune the model as the README says, and keep the values per query of its runs."""
+    """Fine-tune the model as the README says, and keep the values per query of its runs.
+
+    The model before fine-tuning is measured on a sample of training queries, too.
+    """
     with tempfile.TemporaryDirectory() as folder:
         if cli.main(["probe", "-m", MODEL, *DESIGN, "--output-folder", folder]):
             raise InputError("the command of the README failed; see above")
         values = pd.read_csv(f"{folder}/values.csv", dtype={"qid": str})
         manifest = read_json(f"{folder}/split/manifest.json")
+        sampled = SplitFolder.open(Path(folder, "split")).with_training_sample()
+        of_given = values_of_run(Path(folder, "runs", "given.run"), sampled, [MEASURE])
     part_of_regime = {part.partition("-")[0]: part for part in manifest["sets"]}
     target = root / SAMPLE
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name, values_of_run in values.groupby("name"):
+    for name, of_run in values.groupby("name"):
         regime, seed = name.split(", training ")
         path = target / f"{part_of_regime[regime]}.{seed}.csv"
-        values_of_run.assign(name="model").to_csv(path, index=False)
+        of_run.assign(name="model").to_csv(path, index=False)
+    write_given(of_given, target)
+
+
+def write_given(values: pd.DataFrame, target: Path) -> None:
+    """Write the values of the model before fine-tuning as PyTerrier would."""
+    table = values.rename(columns={"query_id": "qid"}).assign(name="model")
+    columns = ["name", "qid", "measure", "value"]
+    table[columns].to_csv(target / GIVEN, index=False, float_format="%.6g")
 
 
 def written(part: str) -> dict[str, str]:

@@ -422,10 +422,10 @@ def command_class(args: argparse.Namespace) -> None:
     print(f"{len(written)} files under {out}")
 
 
-def command_probe(args: argparse.Namespace) -> None:
+def command_probe(args: argparse.Namespace) -> int:
     """Measure a retriever of one's own in both regimes."""
     store = _store()
-    own.probe(store, args, _building(store, Path(args.output_folder)))
+    return own.probe(store, args, _building(store, Path(args.output_folder)))
 
 
 def command_curve(args: argparse.Namespace) -> None:
@@ -462,9 +462,9 @@ def command_split(args: argparse.Namespace) -> None:
     own.split(_store(), args)
 
 
-def command_regimes(args: argparse.Namespace) -> None:
+def command_regimes(args: argparse.Namespace) -> int:
     """Compare runs on a split in both regimes."""
-    own.regimes(_store(), args)
+    return own.regimes(_store(), args)
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
@@ -528,8 +528,8 @@ def main(arguments: list[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 something failed or was found wrong, 2 the input is at fault; 130 and 143 it was
-        stopped by SIGINT (Ctrl-C) or SIGTERM.
+        0 done, 1 something failed or was found wrong, 2 the input is at fault, 3 more than
+        `--fail-above` allows is shown; 130 and 143 it was stopped by SIGINT (Ctrl-C) or SIGTERM.
     """
     try:
         with _stoppable():

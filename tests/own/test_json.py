@@ -62,6 +62,14 @@ def test_regimes(folds, root, capsys):
     steps = [line for line in error.splitlines() if line.endswith(" …")]
     assert [line.split()[0] for line in steps] == ["Finding", "Measuring", "Bootstrap", "Writing"]
     assert [claim["claim"] for claim in found["claims"]] == ["loss", "lead"]
+    assert found["gains"] == found["kept"] == [] and found["margin"] == 0.05
+    lines = Path("folds/training.tsv").read_text().splitlines()
+    training_ids = [line.partition("\t")[0] for line in lines]
+    write_run(Path("given.run"), [*ids, *training_ids], lambda at: at % 5)
+    assert main(["regimes", *options, "--baseline", "base.run", "--given", "given.run"]) == 0
+    found = check(capsys.readouterr().out, root)
+    assert [row["regime"] for row in found["gains"]] == ["interpolation", "extrapolation"]
+    assert len(found["kept"]) == 1
 
 
 def test_finished(folds, spec, root, capsys):

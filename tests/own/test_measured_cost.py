@@ -1,11 +1,13 @@
 """What `probe` promises: measured on this machine, whatever the folder of a model is called."""
 
 import itertools
+import json
 import os
 import shutil
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from toy_json import check
@@ -16,10 +18,11 @@ from interextra.models.base import BASE
 from interextra.models.model import fit
 from interextra.models.recipe import load_recipe
 from interextra.models.training import watch
-from interextra.own import commands, cost
+from interextra.own import commands, cost, speeds
 from interextra.own.cost import Prices, Speed, side_by_side
 from interextra.own.fine_tuning import OwnTraining
 from interextra.own.splitting import DEFAULTS, gate_of, split_of
+from interextra.own.steps import Elapsed
 from interextra.store import InputError
 from interextra.store.workers import WorkerLostError
 
@@ -180,13 +183,68 @@ def test_the_command_prints_stages_and_stops(spec, quick, root, capsys):
     assert "2 training sets, 1 trainings of each" in error
     for stage in (cost.SPLITTING, cost.LEXICAL, cost.TRAINING, cost.ENCODING, cost.SEARCH):
         assert stage in out
-    *table, advice = out.splitlines()
+    *table, advice, taken = out.splitlines()
+    assert taken.startswith("This check took ")
     assert not Path("probe").exists() and "in all" in table[-1]
     assert advice.startswith("To save core seconds: ") and "a smaller model" in advice
     assert "on this machine when it is otherwise idle" in out
     assert main([*asked, "--seeds", "1", "--size", "12", "--check", "--json"]) == 0
     found = check(capsys.readouterr().out, root)
     assert found["seconds"] == pytest.approx(sum(row["seconds"] for row in found["stages"][:-1]))
+
+
+def test_what_was_measured_today_is_not_measured_again(spec, store, quick, monkeypatch, capsys):
+    cached = Path("speeds-of-this-test").resolve()
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(cached))
+    asked = ["probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 2}", "--collection", spec]
+    asked += ["--seeds", "1", "--check", "--json", "--size"]
+    measured = []
+    monkeypatch.setattr(cost, "measure", lambda training: measured.append(training) or SPEED)
+    assert main([*asked, "12"]) == 0
+    assert json.loads(capsys.readouterr().out)["is_kept"] is False
+    assert main([*asked, "12"]) == 0 and len(measured) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["is_kept"] is True and found["speed"] == SPEED._asdict()
+    assert found["taken"]["wall"] > 0
+    assert main([*asked, "14"]) == 0 and len(measured) == 2  # other settings
+    [*kept] = (cached / speeds.FOLDER).iterdir()
+    assert len(kept) == 2
+    monkeypatch.setattr(speeds.platform, "node", lambda: "another machine")
+    assert main([*asked, "12"]) == 0 and len(measured) == 3
+    monkeypatch.setattr(speeds, "_today", lambda: "2099-01-01-")
+    assert main([*asked, "12"]) == 0 and len(measured) == 4
+    assert len(list((cached / speeds.FOLDER).iterdir())) == 1  # those of another day are gone
+
+
+def test_times_count_from_the_start_of_the_command(spec, store, monkeypatch, tmp_path, capsys):
+    """Planning for 100 s, measuring for 200 s, of which a core worked for 10 and 20 s."""
+    monkeypatch.setattr(cost, "elapsed", lambda: Elapsed(1300.0, 130.0))
+    training = own_training(spec, store)
+    spent = cost.Spent(Elapsed(1000.0, 100.0), Elapsed(1100.0, 110.0))
+    prices = Prices(SPEED, training, Path("out"), spent=spent)
+    table = prices.stages.set_index("stage")
+    assert table.loc[[cost.PLANNING, cost.MEASURING], "seconds"].tolist() == [100, 200]
+    assert table.loc[[cost.PLANNING, cost.MEASURING], "core seconds"].tolist() == [10, 20]
+    without = Prices(SPEED, training, Path("out"))
+    assert prices.seconds == pytest.approx(without.seconds + 300)
+    assert ", of which 5 min are over" in str(prices)
+    monkeypatch.setattr(cost, "elapsed", lambda: Elapsed(1900.0, 190.0))
+    written = pd.read_csv(prices.write(tmp_path)).set_index("stage")
+    assert written.loc["taken", ["core seconds", "seconds"]].tolist() == [90, 900]
+    assert "taken 15 min, both from the start of the command" in capsys.readouterr().err
+
+
+def test_a_check_says_what_it_took_and_what_another_command_will_take(spec, store, monkeypatch):
+    """The next one plans again, and takes up what was measured."""
+    monkeypatch.setattr(cost, "elapsed", lambda: Elapsed(1360.0, 150.0))
+    training = own_training(spec, store)
+    spent = cost.Spent(Elapsed(1000.0, 100.0), Elapsed(1100.0, 110.0), is_check=True)
+    prices = Prices(SPEED, training, Path("out"), spent=spent)
+    assert cost.PLANNING in set(prices.stages["stage"])
+    assert cost.MEASURING not in set(prices.stages["stage"])
+    assert "are over" not in str(prices)
+    assert spent.sentence().startswith("This check took 6 min (50 s of one core). What it measured")
+    assert "measured earlier today" in spent._replace(is_kept=True).sentence()
 
 
 @pytest.mark.parametrize("device", ["cuda:2", "cuda"])

@@ -244,15 +244,14 @@ def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsy
     assert main([*asked, "--json", "--prediction-folder", "runs"]) == 0
     out, error = capsys.readouterr()
     told = json.loads(out)
-    assert {row["claim"] for row in told["claims"]} == {
-        "loss",
-        "lead",
-    } and "with 80 % power" in error
+    assert {row["claim"] for row in told["claims"]} == {"loss", "lead"}
+    assert "to differ from 0, and a loss of" in error and "to be above 5 % (about" in error
+    assert len(told["gains"]) == 2 and told["answer_code"]
     assert "% done" in error and "in all" in error and "Promised" in error
     percents = [int(percent) for percent in re.findall(r"(\d+) % done", error)]
     assert percents == sorted(percents) and percents[-1] > 90
     runs = sorted(path.name for path in Path("runs").iterdir())
-    assert runs == ["extrapolation-24.1.run", "interpolation-24.1.run"]
+    assert runs == ["extrapolation-24.1.run", "given.run", "interpolation-24.1.run"]
     queries = pd.read_csv("runs/interpolation-24.1.run", sep=" ", header=None)[0].nunique()
     assert queries == 24 and "Recipe: learning rate" in Path("probe/regimes.html").read_text()
     recipe = json.loads(Path("probe/recipe.json").read_text())

@@ -85,7 +85,11 @@ def test_every_pair_of_marks_is_filled(root):
 
 def test_the_sample_is_what_the_commands_print_for_the_committed_values(house, root):
     text = text_of(root, "README.md")
-    assert readme.filled(text, {"sample": readme.sample(root)}) == text, "make readme"
+    sample = readme.sample(root)
+    assert readme.filled(text, {"sample": sample}) == text, "make readme"
+    *_, last, end = sample.splitlines()
+    assert last == readme.CUT and end == "```"  # it goes on
+    assert "of the gain is kept in extrapolation" in sample
 
 
 def test_the_figure_shows_the_numbers_of_the_reference(reference, root):

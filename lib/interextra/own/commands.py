@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interextra.own.steps import Elapsed, elapsed
 from interextra.store import Cell, InputError, Store
 from interextra.store.extras import require
 
@@ -43,11 +44,15 @@ SCHEMAS = {
     "split": 1,
     "status": 1,
 }
+FORBIDDEN = 3  # exit code: --fail-above, and more than that is shown
 FITTED = ("learning_rate", "query_length", "passage_length")  # to the collection, see `fitted`
 
 
-def audit(args: Namespace) -> None:
-    """Count the test queries that were seen in training; write and print what was found."""
+def audit(args: Namespace) -> int:
+    """Count the test queries that were seen in training; write and print what was found.
+
+    Returns FORBIDDEN where more of them are not clean than `--fail-above` allows, else 0.
+    """
     from interextra.measures.evaluate import check
     from interextra.own import audit as auditing
     from interextra.own import clean as cleaning
@@ -77,6 +82,15 @@ def audit(args: Namespace) -> None:
         _print_lines(lines, paths)
     if args.clean and not result.clean_queries:
         raise InputError(f"--clean {args.clean}: none of {found.n_test} test queries is clean")
+    share = len(found.seen) / found.n_test
+    if share <= args.fail_above:
+        return 0
+    print(
+        f"interextra: --fail-above {args.fail_above:g}: {len(found.seen):,} of {found.n_test:,} "
+        f"test queries ({100 * share:.1f} %) are not clean",
+        file=sys.stderr,
+    )
+    return FORBIDDEN
 
 
 def split(store: Store, args: Namespace) -> None:
@@ -148,8 +162,8 @@ def _print_split_json(manifest: dict[str, Any], folder: "SplitFolder", out: Path
     _print_json("split", found, [out / name for name in names])
 
 
-def regimes(store: Store, args: Namespace) -> None:
-    """Measure runs on a split in both regimes; write and print the report."""
+def regimes(store: Store, args: Namespace) -> int:
+    """Measure runs on a split in both regimes; write and print the report; see `_gated`."""
     from interextra.own import api
     from interextra.own.splitting import refuse_place
     from interextra.own.steps import say
@@ -176,6 +190,22 @@ def regimes(store: Store, args: Namespace) -> None:
     )
     say(f"Writing the page and the tables to {out}")
     _print_report(report.write(out), args.json)
+    return _gated(report, args)
+
+
+def _gated(report: "Report", args: Namespace) -> int:
+    """Return FORBIDDEN where `--fail-above` asks for it and the loss is above the margin, else 0.
+
+    It must be shown: nothing that is undecided is forbidden.
+    """
+    from interextra.own.sentences import LARGE_LOSS
+
+    if not args.fail_above or report.answer_code != LARGE_LOSS:
+        return 0
+    print(
+        f"interextra: --fail-above: a loss above {100 * args.margin:g} % is shown", file=sys.stderr
+    )
+    return FORBIDDEN
 
 
 def finished(args: Namespace) -> None:
@@ -229,13 +259,16 @@ def _runs_of_finished(args: Namespace) -> tuple[dict[str, "RunFile"], dict[str, 
     return dict(named_runs[:n_models]), dict(named_runs[n_models:])
 
 
-def probe(store: Store, args: Namespace, build: Callable[..., float]) -> None:
+def probe(store: Store, args: Namespace, build: Callable[..., float]) -> int:
     """Measure this machine, print what it costs, train on each set of a split, and report.
+
+    Returns what `_gated` says of the report.
 
     `build` computes several cells side by side. Its second argument prices a cell (None: by its own
     estimate), the third are all cells whose share of the work is shown, the fourth is the share
     that was shown last; it returns this share.
     """
+    began = elapsed()
     load = os.getloadavg()[0]
     _choose_device(args.device)
     from interextra.own import probe as probing
@@ -246,9 +279,9 @@ def probe(store: Store, args: Namespace, build: Callable[..., float]) -> None:
     reporting.refuse_measures(args.measures)
     splitting.refuse_place(out)
     training = _own_training(store, args)
-    prices = _print_prices(training, out, args, load)
+    prices = _print_prices(training, out, args, load, began)
     if args.check:
-        return
+        return 0
 
     share = 0.0
 
@@ -281,6 +314,7 @@ def probe(store: Store, args: Namespace, build: Callable[..., float]) -> None:
     if prices:
         files.append(prices.write(out))
     _print_report(report._replace(files=files), args.json, merge)
+    return _gated(report, args)
 
 
 def _split_options(args: Namespace) -> dict[str, Any]:
@@ -323,14 +357,14 @@ def _own_training(store: Store, args: Namespace) -> "OwnTraining":
 
 
 def _print_prices(
-    training: "OwnTraining", out: Path, args: Namespace, load: float
+    training: "OwnTraining", out: Path, args: Namespace, load: float, began: Elapsed
 ) -> "Prices | None":
     """Measure this machine, and print what each stage costs; of `--check` that is the result.
 
     Of a recipe that trains other models first, which is not measured, an estimate is printed: None.
-    `load`: the cores that were taken before.
+    `load`: the cores that were taken before; `began`: when the command did.
     """
-    from interextra.own import cost
+    from interextra.own import cost, speeds
 
     n_sets = len(training.set_names)
     n_seeds = len(training.seeds)
@@ -339,13 +373,19 @@ def _print_prices(
     if training.recipe.needs() and not args.check:
         print(_cost(training.missing()), file=sys.stderr)
         return None
-    prices = cost.Prices(cost.measure(training), training, out, load, vars(args))
+    measurements = cost.measurements(training)
+    planned = elapsed()
+    measured = speeds.kept(measurements)
+    spent = cost.Spent(began, planned, measured is not None, args.check)
+    speed, per_text = measured or (cost.measure(training), {})
+    prices = cost.Prices(speed, training, out, load, vars(args), per_text, spent)
+    speeds.keep(measurements, speeds.Measured(speed, prices.per_text))
     if not args.check:
         print(prices, file=sys.stderr)
     elif args.json:
         print_json("prices", prices.described())
     else:
-        print(prices, prices.cheaper(), sep="\n")
+        print(prices, prices.cheaper(), spent.sentence(), sep="\n")
     return prices
 
 
@@ -532,10 +572,14 @@ def _print_report(report: "Report", as_json: bool, merge: "Merge | None" = None)
         paths = [*paths, *merge.files]
     if as_json:
         found = {
+            "answer_code": report.answer_code,
+            "margin": report.margin,
             "regimes": _records(report.changes),
             "claims": _records(report.claims),
             "systems": _records(report.systems),
             "leads": _records(report.leads),
+            "gains": _records(report.gains.gains),
+            "kept": _records(report.gains.kept),
             "baseline": report.about.get("baseline", ""),
             "sentences": sentences,
         }

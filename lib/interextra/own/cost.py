@@ -8,13 +8,12 @@ import importlib
 import itertools
 import json
 import os
-import resource
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +34,7 @@ from interextra.models.search.topk import device, exact_search
 from interextra.own import distance, splitting
 from interextra.own.fine_tuning import OwnTraining, Trial
 from interextra.own.probe import DEPTH
+from interextra.own.steps import Elapsed, elapsed
 from interextra.splits.split import REGIMES, OfVectors
 from interextra.stats.effects import effects
 from interextra.store import Cell, InputError, Store, write_json, write_text
@@ -61,7 +61,9 @@ BM25_QUERY = 5e-3
 REPORTED_QUERY = 1e-3
 REPORTED_ROW = 1e-6  # of a run: read, written as text, measured
 WRITTEN_ROW = 5e-7  # of a run, in the store
-# Stages, in the order of the table
+# Stages, in the order of the table; the first two are over when the table is printed
+PLANNING = "plan, over"
+MEASURING = "measuring this machine, over"
 SPLITTING = "split and its files"
 LEXICAL = "BM25"
 START = "start of processes"
@@ -71,7 +73,19 @@ ENCODING = "encoding the passages"
 SEARCH = "search"
 RERANKING = "reranking"
 REPORTING = "runs and report"
-STAGES = (SPLITTING, LEXICAL, START, TRIALS, TRAINING, ENCODING, SEARCH, RERANKING, REPORTING)
+STAGES = (
+    PLANNING,
+    MEASURING,
+    SPLITTING,
+    LEXICAL,
+    START,
+    TRIALS,
+    TRAINING,
+    ENCODING,
+    SEARCH,
+    RERANKING,
+    REPORTING,
+)
 IN_ALL = "in all"
 COLUMNS = ["stage", "times", "seconds each", "core seconds", "seconds"]
 TAKEN = "taken"
@@ -244,14 +258,13 @@ def _seconds_of_pair(
     return scored(n_pairs) / n_pairs
 
 
-def measure(training: OwnTraining) -> Speed:
-    """Measure as many processes as will train side by side; return the mean of them.
+def measurements(training: OwnTraining) -> list[Measurement]:
+    """Return as many measurements as processes will train side by side.
 
     Raises
     ------
     InputError
-        The model cannot be trained or loaded, memory does not suffice, or the recipe trains others
-        first.
+        The recipe trains others first.
     """
     recipe = training.recipe
     first_stages = recipe.needs()
@@ -271,6 +284,19 @@ def measure(training: OwnTraining) -> Speed:
             budget=BUDGET,
         )
         cells.append(measurement)
+    return cells
+
+
+def measure(training: OwnTraining) -> Speed:
+    """Measure as many processes as will train side by side; return the mean of them.
+
+    Raises
+    ------
+    InputError
+        The model cannot be trained or loaded, memory does not suffice, or the recipe trains others
+        first.
+    """
+    cells = measurements(training)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         try:
@@ -283,6 +309,36 @@ def measure(training: OwnTraining) -> Speed:
         paths = [store.path(cell) / SPEED for cell in cells]
         speeds = [Speed(**read_json(path)) for path in paths]
     return Speed(*np.mean(speeds, axis=0).tolist())
+
+
+class Spent(NamedTuple):
+    """What a command has taken before its price is known, and what it measures again."""
+
+    began: Elapsed  # when the command began
+    planned: Elapsed  # when it began to measure
+    is_kept: bool = False  # whether the speed was measured earlier today
+    is_check: bool = False  # whether another command trains, which takes up what was measured
+
+    def rows(self) -> list[tuple[str, float, float]]:
+        """Return stage, core seconds and seconds of what is over, of the command that trains."""
+        plan = self.planned.since(self.began)
+        measurement = elapsed().since(self.planned)
+        rows = [(PLANNING, plan.cores, plan.wall)]
+        if not self.is_check:
+            rows.append((MEASURING, measurement.cores, measurement.wall))
+        return rows
+
+    def sentence(self) -> str:
+        """Return what a check has taken itself, and what follows for the next command."""
+        taken = elapsed().since(self.began)
+        measured = "What it measured is kept for today"
+        if self.is_kept:
+            measured = "It took the speed that was measured earlier today"
+        return (
+            f"This check took {lasting(taken.wall)} ({taken.cores:,.0f} s of one core). "
+            f"{measured}: a probe or a check of this model with these settings does not measure "
+            "again."
+        )
 
 
 class Prices:
@@ -300,6 +356,10 @@ class Prices:
         Cores that other processes took before this one began.
     options
         Of the split, see `splitting.DEFAULTS`: which encoders read its queries.
+    per_text
+        Encoder → seconds of a query, of those that were timed already; the others are timed.
+    spent
+        What the command has taken so far; None: it begins now.
     """
 
     def __init__(
@@ -309,6 +369,8 @@ class Prices:
         out: Path,
         load: float = 0.0,
         options: splitting.Options = splitting.DEFAULTS,
+        per_text: Mapping[str, float] | None = None,
+        spent: Spent | None = None,
     ) -> None:
         self.speed = speed
         self.training = training
@@ -317,8 +379,10 @@ class Prices:
         self.has_split = (out / "split").is_dir()
         self.n_passages = training.split.pool.source.n_passages()
         self.n_pairs = training.n_pairs()
+        self.per_text = dict(per_text or {})
+        self.spent = spent
         self.stages = self._table()
-        self.began = _elapsed()
+        self.began = spent.began if spent else elapsed()
 
     def of(self, cell: Cell) -> float:
         """Return the seconds of a cell, in a process beside others."""
@@ -361,6 +425,8 @@ class Prices:
         rows = [(stage, seconds, seconds) for stage, seconds in alone.items()]
         for jobs in self._builds():
             rows += self._of_workers(jobs)
+        if self.spent:
+            rows += self.spent.rows()  # the encoders are timed by now
         parts = pd.DataFrame(rows, columns=["stage", "core seconds", "seconds"])
         by_stage = parts.groupby("stage")
         table = by_stage.sum()
@@ -426,7 +492,7 @@ class Prices:
         seconds = 0.0
         divided = splitting.texts_to_encode(split, training.store)
         if divided:
-            seconds += seconds_of(split.vectors.encoder, divided)
+            seconds += self._encoder_seconds(split.vectors.encoder, divided)
         texts = split.pool.frame()["text"].tolist()
         searched = splitting.searched_queries(split, training.gate)
         n_searched = sum(queries.size() for queries in searched)
@@ -435,22 +501,39 @@ class Prices:
         if not isinstance(split, OfVectors):  # no vectors of the first one are there
             describing.add(first)
         for encoder in sorted(describing):
-            seconds += seconds_of(encoder, texts + texts[: distance.N_TESTED])
+            seconds += self._encoder_seconds(encoder, texts + texts[: distance.N_TESTED])
         return seconds
+
+    def _encoder_seconds(self, encoder: str, texts: list[str]) -> float:
+        """Return the seconds in which an encoder reads texts, timed once."""
+        if encoder not in self.per_text:
+            self.per_text[encoder] = seconds_of(encoder, texts) / len(texts)
+        return self.per_text[encoder] * len(texts)
 
     def __str__(self) -> str:
         """Return the table of stages as text, and above it what was measured."""
         speed = self.speed
+        is_kept = self.spent is not None and self.spent.is_kept
+        when = "earlier today" if is_kept else "here"
         formats = {"times": "{:.0f}".format, "seconds each": "{:,.1f}".format}
         text = self.stages.to_string(
             index=False, na_rep="", formatters=formats, float_format="{:,.0f}".format
         )
         return (
-            f"Measured here: {speed.n_steps:.0f} training steps of {speed.step:.2f} s (loss "
+            f"Measured {when}: {speed.n_steps:.0f} training steps of {speed.step:.2f} s (loss "
             f"{speed.loss:.3f}), and a sample of the texts. It will take about "
-            f"{lasting(self.seconds)} on this machine when it is otherwise idle{self._busy()}:\n"
+            f"{lasting(self.seconds)} on this machine when it is otherwise idle{self._over()}"
+            f"{self._busy()}:\n"
             f"{text}"
         )
+
+    def _over(self) -> str:
+        """Return, after a comma, how much of it is over; "" where nothing was taken before."""
+        is_over = self.stages["stage"].isin([PLANNING, MEASURING])
+        if not is_over.any() or self.spent is None or self.spent.is_check:
+            return ""
+        seconds = self.stages.loc[is_over, "seconds"].sum()
+        return f", of which {lasting(seconds)} are over"
 
     def _busy(self) -> str:
         """Return, after a semicolon, that others take cores that are needed; "" if they do not."""
@@ -530,30 +613,24 @@ class Prices:
         table = self.stages.rename(columns=lambda name: name.replace(" ", "_"))
         stages = json.loads(table.to_json(orient="records"))
         found = {"seconds": self.seconds, "stages": stages, "speed": self.speed._asdict()}
+        if self.spent:
+            taken = elapsed().since(self.spent.began)
+            found |= {"taken": taken._asdict(), "is_kept": self.spent.is_kept}
         return found | {"cheaper": self.cheaper()}
 
     def write(self, folder: Path) -> Path:
         """Write the stages, and in a last row what was taken since, into a folder; say both."""
-        wall, cpu = _elapsed()
-        taken = wall - self.began[0]
-        core_seconds = cpu - self.began[1]
+        taken = elapsed().since(self.began)
         print(
-            f"Promised {lasting(self.seconds)}, taken {lasting(taken)}; of one core: promised "
-            f"{self.core_seconds:,.0f} s, taken {core_seconds:,.0f} s.",
+            f"Promised {lasting(self.seconds)}, taken {lasting(taken.wall)}, both from the start "
+            f"of the command; of one core: promised {self.core_seconds:,.0f} s, taken "
+            f"{taken.cores:,.0f} s.",
             file=sys.stderr,
         )
-        last = {"stage": TAKEN, "core seconds": core_seconds, "seconds": taken}
+        last = {"stage": TAKEN, "core seconds": taken.cores, "seconds": taken.wall}
         table = pd.concat([self.stages, pd.DataFrame([last])])
         text = table.to_csv(index=False, float_format="%.4g")
         return write_text(folder / FILE, text)
-
-
-def _elapsed() -> tuple[float, float]:
-    """Return seconds of the wall's clock, and of this process and all ended ones that it began."""
-    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    usages = [resource.getrusage(process) for process in processes]
-    cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return time.perf_counter(), cpu
 
 
 def _summed(parts: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -17,6 +17,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "seeds": (0, LARGEST_SEED),
     "sizes": (0, 1e9),
     "near": (SMALLEST_SHARE, 1),
+    "fail_above": (0, 1),
     "margin": (SMALLEST_SHARE, 1),
 }
 

@@ -27,6 +27,7 @@ from interextra.own.clean import smallest_difference
 from interextra.own.options import refuse_numbers
 from interextra.own.run_files import read_run, run_of_hits
 from interextra.own.seen import Given, has_seen
+from interextra.own.sentences import power_words
 from interextra.own.split_folder import SplitFolder, run_before_training
 from interextra.own.values import join_trainings, values_of_run
 from interextra.splits.split import Split
@@ -83,7 +84,7 @@ def probe(
     given
         The model before fine-tuning, in a form that `train` may give. It is shown beside the
         fine-tuned ones, and `seen.has_seen` tests whether it has seen the training queries; a run
-        must hold the queries of training.tsv, too.
+        must hold the queries of training.tsv, too. It is written beside theirs as `given`.
 
     Raises
     ------
@@ -108,8 +109,11 @@ def probe(
     baseline = values_of_run(first_stage, folder, measures)
     before = None
     if given is not None:
-        before = before_fine_tuning(given, folder, measures, store, compute, options, n_boot)
-    _print_detectable(baseline, folder, measures[0])
+        run_path = run_folder / f"given{_run_suffix(folder)}"
+        before = before_fine_tuning(
+            given, folder, measures, store, compute, options, n_boot, run_path
+        )
+    _print_detectable(baseline, folder, measures[0], margin)
     nearest = regimes.nearest_training_queries(folder)
 
     def run_of(set_name: str, seed: int) -> RunFile:
@@ -200,11 +204,17 @@ def before_fine_tuning(
     compute: Callable[[Cell], Any],
     options: splitting.Options,
     n_boot: int,
+    path: Path | None = None,
 ) -> Given:
-    """Measure the model as given, and test whether it has seen the training queries."""
+    """Measure the model as given, and test whether it has seen the training queries.
+
+    `path`: where its run is written.
+    """
     sampled = folder.with_training_sample()
     first_stage = sampled.read(folder.bm25, store)
     run = ranked(given, sampled, first_stage, store, compute)
+    if path:
+        _write_run(run, path)
     baseline = values_of_run(first_stage, sampled, measures)
     values = values_of_run(run, sampled, measures)
     seen = has_seen(sampled, values, baseline, measures[0], options["seed"], n_boot)
@@ -235,17 +245,19 @@ def open_or_export(
     return folder
 
 
-def _print_detectable(baseline: pd.DataFrame, folder: SplitFolder, measure: str) -> None:
+def _print_detectable(
+    baseline: pd.DataFrame, folder: SplitFolder, measure: str, margin: float
+) -> None:
     """Say on standard error, before anything is trained, how small a change can be found."""
     is_gate = baseline["query_id"].isin(folder.gate_ids)
     is_first = baseline["measure"] == measure
     values = baseline.loc[~is_gate & is_first, "value"]
     mean = values.mean() or np.nan
     percent = 100 * smallest_difference(values) / mean
+    power = power_words(percent, 100 * margin, ".0f")
     message = (
-        f"{len(values):,} queries find a change of about {percent:.0f} % with 80 % power (of "
-        "queries alone, if the models' values vary as BM25's do and correlate at one half between "
-        "the regimes)"
+        f"{len(values):,} test queries: {power} (about; of queries alone, if the models' values "
+        "vary as BM25's do and correlate at one half between the regimes)"
     )
     print(message, file=sys.stderr)
 
@@ -262,12 +274,17 @@ def _run_suffix(folder: SplitFolder) -> str:
 def _write_and_measure(
     run: RunFile, path: Path, folder: SplitFolder, measures: Sequence[str]
 ) -> pd.DataFrame:
-    """Write a run in the form that the suffix names; return the values of the file."""
+    """Write a run; return the values of the file."""
+    _write_run(run, path)
+    return values_of_run(path, folder, measures)
+
+
+def _write_run(run: RunFile, path: Path) -> None:
+    """Write a run in the form that the suffix names."""
     if path.suffix == ".parquet":
         run.write_parquet(path)
     else:
         run.write_trec(path)
-    return values_of_run(path, folder, measures)
 
 
 def rank_with(model: Any, folder: SplitFolder, first_stage: RunFile) -> RunFile:

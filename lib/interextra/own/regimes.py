@@ -19,11 +19,15 @@ from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.encoders import default_encoder, report_seconds
 from interextra.own import distance
 from interextra.own.audit import neighbours
+from interextra.own.gains import Gains, gains_of
 from interextra.own.page import facts, html_page, svg_of, wide_table
 from interextra.own.seen import Given, Seen
 from interextra.own.sentences import (
     OBSTACLES,
     SEEN,
+    UNDECIDED,
+    answer_code,
+    halves_sentence,
     lead_sentence,
     loss_sentence,
     numbers_sentence,
@@ -45,8 +49,14 @@ N_LOSERS = 10
 LEGEND = (
     "All intervals are plain 95 % confidence intervals, over {over}. The lead in domain is "
     "tested first, and only where it is shown is the loss: so neither is corrected for the other. "
-    "Detects: the smallest change found with 80 % power. Near and far: halves of the test queries, "
-    "by the cosine to the nearest training query."
+    "Detects: the smallest change that is found with 80 % power to differ from 0; a loss is shown "
+    "with this power to be above the margin where it is that much above it. Near and far: halves "
+    "of the test queries, by the cosine to the nearest training query."
+)
+WIDTHS = (
+    "The noise of training runs is pooled over both regimes in every interval. A change, a gain or "
+    "a lead compares each query with itself: its interval is narrower than those of two means "
+    "suggest."
 )
 
 
@@ -71,6 +81,10 @@ class Report(NamedTuple):
     distances: pd.DataFrame = pd.DataFrame()  # of the training sets, see `distance.measure`
     # regime, measure, lead over the baseline on the test queries, low, high, n_queries
     leads: pd.DataFrame = pd.DataFrame()
+    # what fine-tuning gains over the model before it; no rows where that was not given
+    gains: Gains = Gains()
+    answer_code: str = UNDECIDED  # of `sentences.ANSWER_CODES`
+    margin: float = float("nan")  # the loss that matters, a share
 
 
 def refuse_measures(measures: Sequence[str]) -> None:
@@ -166,7 +180,9 @@ def report(
     if seen.is_shown:
         claims = _without_conclusion(claims)
     systems = _systems(tested, baseline, given, bootstrap)
-    sentences = _sentences(claims, changes, systems, folder, seen, margin)
+    gains = _gains(changes, tested, given, bootstrap)
+    sentences = _sentences(claims, changes, systems, folder, seen, margin, gains)
+    loss = claims.set_index("claim").loc["loss"]
     empty = _empty_rankings(values, baseline, given)
     if empty:
         sentences.append(empty)
@@ -180,6 +196,9 @@ def report(
         about=_about(folder, values),
         distances=folder.distances,
         leads=_leads(tested, baseline, bootstrap),
+        gains=gains,
+        answer_code=answer_code(loss, margin),
+        margin=margin,
     )
 
 
@@ -293,15 +312,31 @@ def _systems(
     if given:
         is_tested = given.values["query_id"].isin(tested["query_id"])
         tables.append(given.values[is_tested].assign(system=AS_GIVEN))
-    for regime in REGIMES:
-        of_regime = tested[tested["regime"] == regime]
-        tables.append(of_regime.assign(system=f"fine-tuned, {regime}"))
     columns = ["system", "measure", "mean", "low", "high", "n_queries"]
     means = []
     for table in tables:
         of_system = effects(table, ["system", "measure"], **bootstrap)
         means.append(pd.DataFrame(of_system)[columns])
+    # both at once: the noise of training is pooled over them, as in a change and in a lead
+    named = tested.assign(system="fine-tuned, " + tested["regime"])
+    of_trained = effects(named, ["regime", "system", "model", "measure"], **bootstrap)
+    of_trained = of_trained.set_index("regime").loc[list(REGIMES)]
+    means.append(pd.DataFrame(of_trained)[columns])
     return pd.concat(means, ignore_index=True)
+
+
+def _gains(
+    changes: Effects,
+    tested: pd.DataFrame,
+    given: Given | None,
+    bootstrap: dict[str, Any],
+) -> Gains:
+    """Return what fine-tuning gains over the model as given, if there is one, on test queries."""
+    if not given:
+        return Gains()
+    is_tested = given.values["query_id"].isin(tested["query_id"])
+    is_all = changes["queries"] == GROUPS[0]
+    return gains_of(changes[is_all], given.values[is_tested], bootstrap)
 
 
 def _without_conclusion(claims: pd.DataFrame) -> pd.DataFrame:
@@ -319,6 +354,7 @@ def _sentences(
     folder: SplitFolder,
     seen: Seen,
     margin: float,
+    gains: Gains,
 ) -> list[str]:
     """Return the answer and what it rests on; see `Report`."""
     rows = claims.set_index("claim").to_dict("index")
@@ -327,16 +363,26 @@ def _sentences(
     is_baseline = (systems["system"] == BM25) & (systems["measure"] == measure)
     baseline = systems.loc[is_baseline, "mean"].item()
     whose = f"queries of the split {folder.gate}" if folder.gate else "test queries held out for it"
-    sentences = [
-        loss_sentence(rows["loss"], margin),
-        numbers_sentence(all_queries, measure, folder.manifest.protocol, baseline),
-    ]
+    protocol = folder.manifest.protocol
+    sentences = [loss_sentence(rows["loss"], margin)]
+    if len(gains.gains) and not seen.is_shown:
+        sentences.append(gains.sentence(measure))
+    sentences.append(numbers_sentence(all_queries, measure, protocol, baseline, margin))
     if "lead" in rows:
         sentences.append(lead_sentence(rows["lead"], measure, whose))
+    sentences += _of_halves(changes, measure)
     sentences += distance.warnings(folder.distances)
     if seen.is_shown:
         return [seen.sentence(measure), *sentences]
     return [*sentences, seen.sentence(measure)]
+
+
+def _of_halves(changes: Effects, measure: str) -> list[str]:
+    """Return the sentence on the difference between the halves, unless it is undefined."""
+    of_measure = changes[changes["measure"] == measure]
+    differences = of_measure.contrast("queries", [GROUPS[1:]])
+    is_known = differences["low"].notna()
+    return [halves_sentence(row) for row in differences[is_known].to_dict("records")]
 
 
 def _claims(
@@ -442,8 +488,8 @@ def _lead_claim(measure: str, margin: float) -> Claim:
 def write(folder: Path, found: Report) -> Report:
     """Write the report as regimes.html and tables; return it with `files`.
 
-    The tables are, as .csv, regimes, claims, losers, systems, leads, and values as PyTerrier writes
-    them.
+    The tables are, as .csv, regimes, claims, losers, systems, leads, values as PyTerrier writes
+    them, and gains and kept where the model before fine-tuning was measured.
     """
     seeds = found.values["seed"].astype(str)
     names = found.values["regime"] + ", training " + seeds
@@ -457,6 +503,8 @@ def write(folder: Path, found: Report) -> Report:
         "leads": found.leads,
         "values": values[["name", "qid", "measure", "value"]],
     }
+    if len(found.gains.gains):
+        tables |= found.gains._asdict()
     files = []
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")
@@ -486,7 +534,7 @@ def page(found: Report) -> str:
         _picture(found.changes),
         wide_table(changes[columns].rename(columns=names)),
         f"<p>{legend}</p>",
-        *_of_systems(found.systems),
+        *_of_systems(found),
         *_of_leads(found),
         "<h2>Queries that lose most</h2>",
         wide_table(losers, "texts"),
@@ -497,18 +545,26 @@ def page(found: Report) -> str:
     return html_page("Interpolation and extrapolation", body)
 
 
-def _of_systems(systems: pd.DataFrame) -> list[str]:
+def _of_systems(found: Report) -> list[str]:
     """Return the means of all systems, the model as given among them where it was measured."""
-    has_given = AS_GIVEN in set(systems["system"])
-    title = "Before and after fine-tuning" if has_given else "All systems"
-    table = systems.rename(columns={"n_queries": "test queries"})
-    return [f"<h2>{title}</h2>", wide_table(table)]
+    names = {"n_queries": "test queries"}
+    table = wide_table(found.systems.rename(columns=names))
+    if found.gains.gains.empty:
+        return ["<h2>All systems</h2>", table, f"<p>{WIDTHS}</p>"]
+    gains = with_interval(found.gains.gains, "gain", "points").rename(columns=names)
+    return ["<h2>Before and after fine-tuning</h2>", table, wide_table(gains), f"<p>{WIDTHS}</p>"]
 
 
 def lead_title(found: Report) -> str:
     """Return what the table of leads shows."""
     baseline = found.about.get("baseline", BM25)
-    return f"Lead over the baseline ({baseline}) on the same test queries, each query with itself:"
+    title = f"Lead over the baseline ({baseline}) on the same test queries, each query with itself"
+    if "lead" not in set(found.claims["claim"]):
+        return f"{title}:"
+    return (
+        f"{title} (the lead in the sentences is of other queries, since it decides whether a loss "
+        "is judged):"
+    )
 
 
 def _of_leads(found: Report) -> list[str]:

@@ -357,7 +357,8 @@ class RegimesResult(Result, Report):
         texts = [table.to_string(index=False, float_format="%.3f") for table in tables]
         changes, systems, leads = texts
         title = reporting.lead_title(self)
-        return [*self.sentences, "", changes, reporting.HALVES, "", systems, "", title, leads]
+        lines = [*self.sentences, "", changes, reporting.HALVES, "", systems, reporting.WIDTHS]
+        return [*lines, "", title, leads]
 
     def _repr_html_(self) -> str:
         """Return the sentences and the table for a notebook."""

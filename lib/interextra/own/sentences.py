@@ -25,7 +25,37 @@ OBSTACLES = {
     SEEN: SEEN,
 }
 CHANGE = "the model from interpolation to extrapolation"
+# What an interval shows of a loss, for a program: `answer_code` of the JSON
+UNDECIDED = "undecided"
+HIGHER = "no loss"
+NO_LOSS = "no loss above margin"
+SMALL_LOSS = "loss below margin"
+LOSS = "loss"  # on either side of the margin
+LARGE_LOSS = "loss above margin"
+ANSWER_CODES = (LARGE_LOSS, LOSS, SMALL_LOSS, NO_LOSS, HIGHER, UNDECIDED)
 WANTED = {"queries": "more queries", "trainings": "more training runs"}
+
+
+def answer_code(row: Row, margin: float) -> str:
+    """Return which of ANSWER_CODES the interval of a loss shows, as `loss_sentence` words it.
+
+    Examples
+    --------
+    >>> row = {"reason": "", "low": -0.2, "high": -0.06}
+    >>> answer_code(row, 0.05), answer_code(row, 0.1), answer_code(row, 0.25)
+    ('loss above margin', 'loss', 'loss below margin')
+    """
+    low, high = row["low"], row["high"]
+    if row["reason"] in OBSTACLES or np.isnan(low):
+        return UNDECIDED
+    if low > 0:
+        return HIGHER
+    if high < -margin:
+        return LARGE_LOSS
+    is_within = low > -margin
+    if high < 0:
+        return SMALL_LOSS if is_within else LOSS
+    return NO_LOSS if is_within else UNDECIDED
 
 
 def loss_sentence(row: Row, margin: float) -> str:
@@ -46,29 +76,20 @@ def loss_sentence(row: Row, margin: float) -> str:
     numbers = f"({CHANGE}: {change}; {_trainings(row)})"
     limit = f"{100 * margin:g} %"
     obstacle = OBSTACLES.get(row["reason"])
-    low, high = row["low"], row["high"]
     if obstacle:
         return f"Undecided, as {obstacle} {numbers}."
-    if np.isnan(low):
+    if np.isnan(row["low"]):
         return f"Undecided, as the change is undefined {numbers}."
-    if low > 0:
-        return f"No loss: effectiveness is higher in extrapolation {numbers}."
-    if high < 0:
-        size = _size_of_loss(low, high, margin)
-        return f"A loss{size.format(limit)} {numbers}."
-    if low > -margin:
-        return f"No loss above {limit} {numbers}."
     wanted = WANTED.get(row["reason"], "more data")
-    return f"Undecided: {wanted} would show or exclude a loss above {limit} {numbers}."
-
-
-def _size_of_loss(low: float, high: float, margin: float) -> str:
-    """Return what is known of the size of a loss, with a place for the margin."""
-    if high < -margin:
-        return " above {}"
-    if low > -margin:
-        return ", below {}"
-    return ""
+    answers = {
+        HIGHER: "No loss: effectiveness is higher in extrapolation",
+        LARGE_LOSS: f"A loss above {limit}",
+        SMALL_LOSS: f"A loss, below {limit}",
+        LOSS: "A loss",
+        NO_LOSS: f"No loss above {limit}",
+        UNDECIDED: f"Undecided: {wanted} would show or exclude a loss above {limit}",
+    }
+    return f"{answers[answer_code(row, margin)]} {numbers}."
 
 
 def lead_sentence(row: Row, measure: str, whose: str) -> str:
@@ -94,13 +115,16 @@ def lead_sentence(row: Row, measure: str, whose: str) -> str:
     return f"In domain, a lead over {BM25} is not shown: {numbers}, {where}."
 
 
-def numbers_sentence(row: Row, measure: str, protocol: str, baseline: float) -> str:
+def numbers_sentence(row: Row, measure: str, protocol: str, baseline: float, margin: float) -> str:
     """Return what was measured in both regimes, and what would be found.
+
+    The power to show a loss above the margin is that of a change from 0, as much farther below.
 
     Parameters
     ----------
     row : of the changes: interpolation, extrapolation, detects, n_queries.
     baseline : mean of the baseline on the same queries; it is one run, the same in both regimes.
+    margin : the loss that matters, a share.
     """
     means = [f"{row[regime]:.3f} in {regime}" for regime in REGIMES]
     of_model = " and ".join(means)
@@ -108,9 +132,96 @@ def numbers_sentence(row: Row, measure: str, protocol: str, baseline: float) -> 
     design = f"{protocol}, {row['n_queries']:,.0f} test queries"
     power = "no change would be found"
     if np.isfinite(row["detects"]):
-        percent = 100 * row["detects"]
-        power = f"a change of {percent:.1f} % would be found with 80 % power"
+        power = power_words(100 * row["detects"], 100 * margin, ".1f")
     return f"{measure} is {both} ({design}); {power}."
+
+
+def power_words(percent: float, margin: float, places: str) -> str:
+    """Return which changes are found with 80 % power; both are percentages.
+
+    Examples
+    --------
+    >>> power_words(8.0, 5.0, ".0f")[66:]
+    'and a loss of 13 % to be above 5 %'
+    """
+    from_zero = f"{percent:{places}} %"
+    above_margin = f"{percent + margin:{places}} %"
+    return (
+        f"with 80 % power, a change of {from_zero} would be found to differ from 0, and a loss of "
+        f"{above_margin} to be above {margin:g} %"
+    )
+
+
+def halves_sentence(row: Row) -> str:
+    """Return whether the near half of the test queries changes by other than the far half.
+
+    Parameters
+    ----------
+    row : near half minus far half, of their relative changes: difference, low, high.
+
+    Examples
+    --------
+    >>> halves_sentence({"difference": -0.09, "low": -0.2, "high": 0.02})[:81]
+    'Near minus far half of the test queries: -9.0 percentage points (95 % CI -20.0 to'
+    """
+    estimate = {**row, "estimate": row["difference"]}
+    numbers = _with_interval(estimate, "percentage points", " (")
+    shown = "a difference is not shown"
+    if row["high"] < 0:
+        shown = "the near half loses more"
+    elif row["low"] > 0:
+        shown = "the far half loses more"
+    return (
+        f"Near minus far half of the test queries: {numbers}), {shown}. A query with near training "
+        "queries has more to lose where these are left out."
+    )
+
+
+def gain_sentence(rows: Mapping[str, Row], kept: Row, measure: str) -> str:
+    """Return whether fine-tuning gains in both regimes, and the share of the gain that is kept.
+
+    Parameters
+    ----------
+    rows : by regime, the gain over the model before fine-tuning: gain, low, high.
+    kept : the gain in extrapolation as a share of that in interpolation: share, low, high; NaN
+        where a gain in interpolation is not shown.
+
+    Examples
+    --------
+    >>> row = {"gain": 0.4, "low": 0.3, "high": 0.5}
+    >>> rows = {"interpolation": row, "extrapolation": {"gain": 0.2, "low": 0.1, "high": 0.3}}
+    >>> gain_sentence(rows, {"share": 0.5, "low": 0.3, "high": 0.7}, "nDCG@10")[-56:]
+    'of the gain is kept in extrapolation (95 % CI 30 to 70).'
+    """
+    interpolation, extrapolation = REGIMES
+    verbs = {regime: _gains(row) for regime, row in rows.items()}
+    first = _gain(rows[extrapolation], f"points {measure}, 95 % CI")
+    second = _gain(rows[interpolation], "points,")
+    verb = "" if verbs[interpolation] == verbs[extrapolation] else f"{verbs[interpolation]} "
+    both = f"{verbs[extrapolation]} in {extrapolation} ({first}) and {verb}in {interpolation}"
+    if np.isnan(kept["share"]):
+        return f"Fine-tuning {both} ({second})."
+    share, low, high = (f"{100 * kept[name]:.0f}" for name in ("share", "low", "high"))
+    return (
+        f"Fine-tuning {both} ({second}): {share} % of the gain is kept in {extrapolation} "
+        f"(95 % CI {low} to {high})."
+    )
+
+
+def _gains(row: Row) -> str:
+    """Return whether a gain is shown."""
+    if row["low"] > 0:
+        return "gains"
+    return "loses" if row["high"] < 0 else "is not shown to gain"
+
+
+def _gain(row: Row, between: str) -> str:
+    """Return a gain in points with its interval."""
+    points = f"{100 * row['gain']:+.1f}"
+    if np.isnan(row["low"]):
+        return f"{points} {between} none"
+    interval = ends(row["low"], row["high"])
+    return f"{points} {between} {interval}"
 
 
 def _with_interval(row: Row, unit: str, between: str = ", ") -> str:

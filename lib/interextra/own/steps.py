@@ -1,15 +1,35 @@
 """What a command does just now, said on standard error."""
 
+import resource
 import sys
 from collections.abc import Collection, Iterator
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from interextra.store.progress import lasting
 
 EVERY = 5.0  # seconds between two lines of `counted`
 
 Item = TypeVar("Item")
+
+
+class Elapsed(NamedTuple):
+    """Seconds of the wall's clock, and of this process and all ended ones that it began."""
+
+    wall: float
+    cores: float
+
+    def since(self, earlier: "Elapsed") -> "Elapsed":
+        """Return what has passed since an earlier moment."""
+        return Elapsed(self.wall - earlier.wall, self.cores - earlier.cores)
+
+
+def elapsed() -> Elapsed:
+    """Return this moment."""
+    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(process) for process in processes]
+    cores = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return Elapsed(monotonic(), cores)
 
 
 def say(what: str) -> None:
