@@ -1,10 +1,16 @@
-"""How many slides the notebooks of a talk have, and how long each may take.
+"""What notebooks hold for a talk and for a class: their slides and minutes, their predictions.
 
 ```{slides} 02, 05, 09
 :minutes: 20
 ```
 
 counts the cells tagged `slide` as `interextra class --format slides` makes slides of them.
+
+```{predictions} 00, 02
+```
+
+is the sheet on which students write what they predict: a row a prediction that these notebooks ask
+for.
 """
 
 import json
@@ -19,12 +25,13 @@ from sphinx.util.docutils import SphinxDirective
 from interextra.site.first_page import title
 from interextra.site.repository import notebooks, repository_root
 from tools.structure import source_of
-from tools.teaching import are_results_below
+from tools.teaching import SHEET_COLUMNS, are_results_below, predictions
 
 
 def setup(app):
-    """Tell Sphinx of the directive."""
+    """Tell Sphinx of the directives."""
     app.add_directive("slides", Slides)
+    app.add_directive("predictions", Predictions)
     return {"parallel_read_safe": True}
 
 
@@ -52,6 +59,21 @@ class Slides(SphinxDirective):
         )
         table["minutes"] = (each * table["slides"]).map("{:.0f}".format)
         return [nodes.paragraph("", text), as_html(table)]
+
+
+class Predictions(SphinxDirective):
+    """A table: notebook, question, and two empty columns."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        """Return the table."""
+        chosen = notebooks(repository_root(), self.arguments[0])
+        for path in chosen:
+            self.env.note_dependency(str(path))
+        rows = [[*asked, "", ""] for asked in predictions(chosen)]
+        return [as_html(pd.DataFrame(rows, columns=list(SHEET_COLUMNS)))]
 
 
 def counted(path):

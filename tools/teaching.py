@@ -1,13 +1,15 @@
 """Write versions of the stored notebooks for a class.
 
-For students, with solutions, as sources of nbgrader and of otter-grader, and as slides. What is
-tagged `solution` is not in the versions for students (see `tools.exercises`); cells tagged `slide`
+For students, with solutions, as sources of nbgrader and of otter-grader, and as slides; with them
+goes a sheet for the predictions of the chosen notebooks. What is tagged `solution` is not in the
+versions for students (see `tools.exercises`), nor is a paragraph below RESULT; cells tagged `slide`
 make the slides.
 """
 
 import json
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from interextra.site.parameters import BASE
@@ -15,7 +17,7 @@ from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json, write_text
-from tools.exercises import Cells, Entry, Exercise, read_entries
+from tools.exercises import Cells, Entry, Exercise, checked, read_entries
 from tools.structure import Cell, source_of, tags_of
 
 POINTS = 2
@@ -43,6 +45,17 @@ PREDICTION = "**Predict before you run:**"  # in the text before a result
 CONCLUSION = "## In short"  # begins the text before the answer
 # Tables and lists of estimates fit on a slide
 LOOKS = "<style>.reveal :is(table, li) { font-size: 80% !important }</style>"
+# A paragraph after this line says what came out: students predict first
+RESULT = re.compile(r"<!-- result -->\n.*?(?:\n\n|\Z)", re.S)
+SHEET = """# Prediction sheet
+
+Name:
+
+Fill in the third column before you run a notebook: a sign or a name, a rough size, and a reason. A
+prediction need not be right.
+
+"""
+SHEET_COLUMNS = ("notebook", "question", "my prediction, and why", "what came out")
 YOUR_PREDICTION = "*Your prediction, with a reason:*"
 LINK = re.compile(r"\[([^\]]*)\]\((?:notes_\d\d\.md|\d\d_\w+\.ipynb)\)")
 # after a notebook went to the repository's root
@@ -73,9 +86,12 @@ def write(
     if form == "slides" and executed is None:
         executed = root / "outputs" / BASE
     files = {}
+    chosen = notebooks(root, only)
+    if form != "slides":
+        files[out / _sheet_name(chosen, only)] = prediction_sheet(chosen)
     if form == "nbgrader":
         files[out / "nbgrader_config.py"] = CONFIG
-    for stored in notebooks(root, only):
+    for stored in chosen:
         name = stored.stem
         notebook = read_json(stored)
         shown = _executed(stored, executed) if executed else notebook["cells"]
@@ -93,6 +109,33 @@ def write(
     for path, text in files.items():
         write_text(path, text)
     return list(files)
+
+
+def prediction_sheet(chosen: Sequence[Path]) -> str:
+    """Return the sheet of stored notebooks in Markdown, a row a prediction that they ask for."""
+    rows = [SHEET_COLUMNS, ("---",) * len(SHEET_COLUMNS)]
+    rows += [(number, question, "", "") for number, question in predictions(chosen)]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return SHEET + "\n".join(lines) + "\n"
+
+
+def predictions(chosen: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return number and question of each prediction that stored notebooks ask for."""
+    found = []
+    for stored in chosen:
+        for cell in read_json(stored)["cells"]:
+            _, mark, behind = source_of(cell).partition(PREDICTION)
+            if mark:
+                paragraph, _, _ = behind.partition("\n\n")
+                question = " ".join(paragraph.split())
+                found.append((stored.stem[:2], question[0].upper() + question[1:]))
+    return found
+
+
+def _sheet_name(chosen: Sequence[Path], only: str) -> str:
+    """Return the name of the sheet: the same folder can have those of several choices."""
+    numbers = [stored.stem[:2] for stored in chosen]
+    return f"predictions_{'_'.join(numbers)}.md" if only else "predictions.md"
 
 
 def _executed(stored: Path, run: Path) -> Cells:
@@ -236,8 +279,8 @@ def are_results_below(text: str) -> bool:
 def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
     """Return the cells of a notebook with questions in the place of solutions, and no answer.
 
-    After each text that asks for a prediction there is a cell for it; links to pages that students
-    do not have are texts.
+    Paragraphs that say what came out are left out. After each text that asks for a prediction there
+    is a cell for it; links to pages that students do not have are texts.
     """
     kept = []
     for cell in cells:
@@ -246,12 +289,20 @@ def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells
         elif "answer" in tags_of(cell):
             kept.append(_without_answer(cell))
         elif "solution" not in tags_of(cell):
-            kept.append(_without_links(cell))
+            kept.append(_without_links(_without_results(cell)))
         if PREDICTION in source_of(cell):
             kept.append(_cell("markdown", f"{cell['id']}-prediction", YOUR_PREDICTION))
         if form == "otter" and "ix.start(" in source_of(cell):
             kept.append(_code("folder", TO_ITS_FOLDER))
     return kept
+
+
+def _without_results(cell: Cell) -> Cell:
+    """Return a cell without the paragraphs that say what came out; a code cell as it is."""
+    text = source_of(cell)
+    if cell["cell_type"] != "markdown" or not RESULT.search(text):
+        return cell
+    return cell | {"source": RESULT.sub("", text).rstrip()}
 
 
 def _without_links(cell: Cell) -> Cell:
@@ -266,7 +317,7 @@ def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:
     if exercise.is_in_words:
         cells = _asked_in_words(exercise, entry, form)
     else:
-        cells = _asked_in_code(exercise, form)
+        cells = _asked_in_code(exercise, entry, form)
     if form == "nbgrader":
         _grade(cells, exercise.number)
     if form == "otter":
@@ -287,7 +338,7 @@ def _asked_in_words(exercise: Exercise, entry: Entry, form: str) -> Cells:
     return [_cell("markdown", exercise.cell_id, f"{question}\n\n{answer}")]
 
 
-def _asked_in_code(exercise: Exercise, form: str) -> Cells:
+def _asked_in_code(exercise: Exercise, entry: Entry, form: str) -> Cells:
     """Return an exercise that is answered in code, and its check if the form takes one."""
     answer_mark, _, check_mark = FORMATS[form]
     text = exercise.text.replace("*", "")
@@ -296,7 +347,7 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
     answer = answer_mark.format(exercise.answer)
     cells = [_code(exercise.cell_id, f"{comment}\n{answer}")]
     if exercise.check and check_mark:
-        check = check_mark.format(exercise.check)
+        check = check_mark.format(checked(exercise, entry))
         cells.append(_code(f"{exercise.cell_id}-check", check))
     return cells
 

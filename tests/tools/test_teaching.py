@@ -3,10 +3,12 @@ graders read.
 """
 
 import json
+import re
 import subprocess
 import sys
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 
@@ -144,8 +146,23 @@ def test_source_for_nbgrader_marks_solutions_and_checks_what_they_name(one):
         "### BEGIN SOLUTION\ntwo = 1 + 1\nprint([x for x in (two,)])\n\n"
         "assert [1 for x in (1,)] and (four := 2 * two) == 4\n### END SOLUTION"
     )
-    checks = 'assert two == 2, "two must be twice one"\nassert (\n    two % 2 == 0\n)'
-    assert found[1].source == f"### BEGIN HIDDEN TESTS\n{checks}\n### END HIDDEN TESTS"
+    checks = (
+        '    assert two == 2, "two must be twice one"\n    assert (\n        two % 2 == 0\n    )'
+    )
+    begin, end = "### BEGIN HIDDEN TESTS\n", f"{checks}\n### END HIDDEN TESTS"
+    assert found[1].source.startswith(begin) and found[1].source.endswith(end)
+    # what it says where it cannot read the answer
+    asked = "*Write:* twice one, as an int in `two`."
+    answers = {
+        f"two must be twice one. {asked} A typical mistake: One": {"two": 3},
+        f"two is a Series with the index [0, 1], which the check cannot read. {asked}": {
+            "two": pd.Series([1, 2])
+        },
+        f"two is missing. {asked}": {},
+    }
+    for said, names in answers.items():
+        with pytest.raises(AssertionError, match=re.escape(said)):
+            exec(found[1].source, names)
     # an answer in words has no check, and teachers see what is expected
     assert found[2].cell_type == "markdown"
     assert found[2].source == (
@@ -182,7 +199,8 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
         "**Exercise 2 (2 points).** *True or false:* it is odd.",
         "False: *two* is even.",
     ]
-    assert [cell.source for cell in found if cell.source.startswith("# HIDDEN\nassert two == 2, ")]
+    checks = [cell.source for cell in found if cell.source.startswith("# HIDDEN\n")]
+    assert len(checks) == 1 and "    assert two == 2, " in checks[0]
     assert (
         "os.chdir(_dh[0])" in found[2].source
     )  # after the notebook went to the root of the repository
@@ -290,3 +308,27 @@ def test_stored_notebooks_as_students_get_them_name_nothing_that_a_solution_defi
     command = [sys.executable, "-m", "ruff", "check", *options, *students]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_students_get_no_paragraph_that_says_what_came_out(one):
+    stored = cells()
+    lead = "# Is it even?\n\nWe ask.\n\n<!-- result -->\nIt is even,\nby far.\n\n**Prerequisites:** none."
+    stored[0].source = lead
+    stored[-1].source = "## In short\n\nWe asked.\n\n<!-- result -->\nIt was even."
+    store(one, stored=stored)
+    found = made(one, "plain", "student/02_even.ipynb")
+    assert found[0].source == "# Is it even?\n\nWe ask.\n\n**Prerequisites:** none."
+    assert found[-1].source == "## In short\n\nWe asked."
+    solution = nbformat.read(one / "out" / "solution" / "02_even.ipynb", 4).cells
+    assert solution[0].source == lead
+
+
+def test_the_sheet_has_a_row_for_each_prediction_that_the_chosen_notebooks_ask_for(one):
+    asked = text("## Data\n\n**Predict before you run:** is it\neven?\n\nThen run.")
+    store(one, "03_odd", [*cells()[:3], asked, *cells()[3:]])
+    write(one, "plain", "", one / "out", None, False)
+    sheet = (one / "out" / "predictions.md").read_text(encoding="utf-8")
+    rows = [line for line in sheet.splitlines() if line.startswith("|")]
+    assert rows[2:] == ["| 03 | Is it even? |  |  |"]
+    write(one, "plain", "02", one / "out", None, False)  # beside the other sheet
+    assert (one / "out" / "predictions_02.md").is_file()
