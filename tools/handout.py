@@ -32,8 +32,9 @@ PROTOCOL = (
 )
 READING = (
     "Estimates have simultaneous 95 % confidence intervals over the claims of a notebook: over "
-    "queries on real data, over worlds in generated worlds. Undecided means that the interval "
-    "includes 0. Generated worlds support a mechanism; they say nothing of the size of an effect "
+    "queries on real data, over worlds in generated worlds. A claim of a direction is undecided where "
+    "its interval includes 0, one of equality where two one-sided tests do not place the effect "
+    "within the margin and its interval does not lie beyond it. Generated worlds support a mechanism; they say nothing of the size of an effect "
     "on MS MARCO. The models have two layers."
 )
 STYLE = """
