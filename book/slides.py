@@ -24,8 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.first_page import title
 from interextra.site.repository import notebooks, repository_root
-from tools.structure import source_of
-from tools.teaching import SHEET_COLUMNS, are_results_below, predictions
+from tools.teaching import SHEET_COLUMNS, defined_terms, predictions, slides
 
 
 def setup(app):
@@ -77,21 +76,8 @@ class Predictions(SphinxDirective):
 
 
 def counted(path):
-    """Return the slides of a notebook, and those below them.
-
-    A text begins a slide, the first code after it stays on it, unless the text asks for a
-    prediction or concludes; further code goes below it.
-    """
+    """Return the slides of a notebook, and those below them."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    n_slides = n_below = 0
-    goes_below = False
-    for cell in cells:
-        if "slide" not in cell["metadata"].get("tags", []):
-            continue
-        if cell["cell_type"] == "markdown":
-            n_slides += 1
-            goes_below = are_results_below(source_of(cell))
-        else:
-            n_below += goes_below
-            goes_below = True
-    return n_slides, n_below
+    found = slides(cells, path.stem, defined_terms(repository_root()))
+    types = [cell["metadata"]["slideshow"]["slide_type"] for cell in found]
+    return types.count("slide"), types.count("subslide")

@@ -9,7 +9,7 @@ make the slides.
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from interextra.site.parameters import BASE
@@ -43,8 +43,26 @@ from interextra.site.repository import house
 os.environ["INTEREXTRA_REFERENCE"] = str(house() / "{}")  # no training"""
 PREDICTION = "**Predict before you run:**"  # in the text before a result
 CONCLUSION = "## In short"  # begins the text before the answer
-# Tables and lists of estimates fit on a slide
-LOOKS = "<style>.reveal :is(table, li) { font-size: 80% !important }</style>"
+# Figures are as wide as a slide, lines of code break between words, tables and lists fit
+LOOKS = """<style>
+.reveal :is(table, li) { font-size: 80% !important }
+.reveal .jp-OutputArea-output img { width: 100% !important; max-height: 32rem; object-fit: contain }
+.reveal .jp-OutputArea-output pre { font-size: 75% !important; white-space: pre-wrap !important;
+  word-break: normal !important; overflow-wrap: normal !important }
+.reveal section { text-align: left }
+</style>"""
+# Terms of the glossary that stand on a slide of their own where slides use them
+TERMS = (
+    "interpolation",
+    "extrapolation",
+    "ReSTrain",
+    "ReSTTest",
+    "Δ",
+    "gate",
+    "exposed passage",
+)
+GLOSSARY = Path("book", "glossary.md")
+HEADING = re.compile(r"^##+ (.*)$", re.M)
 # A paragraph after this line says what came out: students predict first
 RESULT = re.compile(r"<!-- result -->\n.*?(?:\n\n|\Z)", re.S)
 SHEET = """# Prediction sheet
@@ -96,7 +114,7 @@ def write(
         notebook = read_json(stored)
         shown = _executed(stored, executed) if executed else notebook["cells"]
         if form == "slides":
-            versions = {f"{name}.ipynb": _slides(shown, name)}
+            versions = {f"{name}.ipynb": slides(shown, name, defined_terms(root))}
         else:
             begin = [_begin_from_reference(root, name)] if from_reference else []
             expected = read_entries(root, name)
@@ -248,27 +266,74 @@ def _without_answer(cell: Cell) -> Cell:
     return cell | {"source": "\n".join(imports).strip(), "outputs": []}
 
 
-def _slides(cells: Cells, name: str) -> Cells:
+def slides(cells: Cells, name: str, terms: Mapping[str, str]) -> Cells:
     """Return the slides of a notebook.
 
     A text begins a slide; the first code after it stays on it, further code goes below it, and so
-    does all code after a text that asks for a prediction or concludes.
+    does all code after a text that asks for a prediction or concludes. What goes below has the
+    heading of its section. The second slide says what `terms` mean that the slides use.
+
+    Parameters
+    ----------
+    cells : of the notebook, with outputs or without.
+    name : of the notebook.
+    terms : what the terms of TERMS mean.
+
+    Raises
+    ------
+    InputError
+        No cell is tagged `slide`.
     """
-    shown = [cell for cell in cells if "slide" in tags_of(cell)]
-    if not shown:
-        raise InputError(f"{name}: no cell is tagged `slide`")
+    found: Cells = []
+    heading = ""
     goes_below = False
-    for cell in shown:
+    for cell in cells:
+        headings = HEADING.findall(source_of(cell)) if cell["cell_type"] == "markdown" else []
+        heading = headings[-1] if headings else heading
+        if "slide" not in tags_of(cell):
+            continue
         if cell["cell_type"] == "markdown":
-            slide_type = "slide"
+            found.append(_placed(cell, "slide"))
             goes_below = are_results_below(source_of(cell))
-        else:
-            slide_type = "subslide" if goes_below else "-"
-            goes_below = True
-        cell["metadata"]["slideshow"] = {"slide_type": slide_type}
-    title, _, _ = source_of(shown[0]).partition("\n")
-    shown[0]["source"] = f"{title}\n\n{LOOKS}"
-    return shown
+            continue
+        if goes_below:
+            title = _cell("markdown", f"{cell['id']}-heading", f"## {heading}")
+            found.append(_placed(title, "subslide"))
+        found.append(_placed(cell, "-"))
+        goes_below = True
+    if not found:
+        raise InputError(f"{name}: no cell is tagged `slide`")
+    title, _, _ = source_of(found[0]).partition("\n")
+    found[0]["source"] = f"{title}\n\n{LOOKS}"
+    return found[:1] + _slide_of_terms(found, terms) + found[1:]
+
+
+def _placed(cell: Cell, slide_type: str) -> Cell:
+    """Return a cell as a slide, below one (subslide), or on the one before (-)."""
+    return cell | {"metadata": cell["metadata"] | {"slideshow": {"slide_type": slide_type}}}
+
+
+def _slide_of_terms(cells: Cells, terms: Mapping[str, str]) -> Cells:
+    """Return the slide that defines the terms which a talk uses; none where it uses none."""
+    shown = "\n".join(source_of(cell) for cell in cells)
+    lines = [f"- **{term}**: {meaning}" for term, meaning in terms.items() if term in shown]
+    if not lines:
+        return []
+    text = "\n".join(["## Terms", "", *lines])
+    return [_placed(_cell("markdown", "terms", text), "slide")]
+
+
+def defined_terms(root: Path) -> dict[str, str]:
+    """Return each of TERMS that the glossary has → the first sentence that it says of it."""
+    path = root / GLOSSARY
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    meanings = {}
+    for term in TERMS:
+        found = re.search(rf"(?m)^{re.escape(term)}\n(?:\S.*\n)*((?:  .*\n)+)", text)
+        if found:
+            sentence = re.split(r"(?<=\.) (?=[A-Z*])", " ".join(found[1].split()))[0]
+            meanings[term] = sentence
+    return meanings
 
 
 def are_results_below(text: str) -> bool:
