@@ -1,6 +1,6 @@
 """How often `finished` finds a larger lead on near queries, where there is one and where not.
 
-Worlds of 400 test queries, whose difficulty is a number; ranks grow with it. Takes six minutes. Run:
+Worlds of 400 test queries, whose difficulty is a number; ranks grow with it. Takes eight minutes. Run:
 python bench/finished_model.py [--small]
 """
 
@@ -23,7 +23,12 @@ DEPTH = 10
 N_STRATA = 5
 N_BOOT = 200
 # how difficulty acts on the model, and on BM25
-SLOPES = {"alike": (1.0, 1.0), "more on BM25": (0.5, 1.2), "more on the model": (1.2, 0.5)}
+SLOPES = {
+    "alike": (1.0, 1.0),
+    "on BM25 alone": (0.0, 1.2),
+    "more on BM25": (0.5, 1.2),
+    "more on the model": (1.2, 0.5),
+}
 HARDER = {"near easier": -0.8, "same": 0.0, "near harder": 0.8}
 GAIN = 0.6  # of the logarithm of the ranks, on near queries
 # gain of the model, how difficulty acts, whether near queries are harder

@@ -40,7 +40,7 @@ from interextra.claims.wording import (
     page,
     published,
 )
-from interextra.notebooks.n02_restrain import AS_NEAR, IN_INTERPOLATION, IN_NEITHER
+from interextra.overlap.trained_answers import AS_NEAR, IN_INTERPOLATION, IN_NEITHER
 from interextra.own.seen import NOT_TESTED
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.formatting import spelled, with_interval, with_unit

@@ -195,4 +195,4 @@ def test_an_entry_that_is_wrong_is_named(tmp_path, monkeypatch):
 
 def test_the_claim_over_collections_that_asks_the_same_is_there():
     asked = {claim.on_collections for claim in stated().values()} - {""}
-    assert len(asked) == 11 and asked <= of_collections().keys()
+    assert len(asked) == 12 and asked <= of_collections().keys()

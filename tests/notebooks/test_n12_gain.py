@@ -71,6 +71,33 @@ def test_without_a_gain_no_share_is_told():
     assert found["difference"].eq(0).all() and found["share"].isna().all()
 
 
+def test_no_share_is_told_of_a_gain_that_is_not_shown():
+    """A ratio whose denominator can be 0 has no bound: +0.1 [-0.1, +0.3] kept -80 % [-1300, …]."""
+    values = of_conditions(n=8, noise=2.0)
+    found = gain.parts_of(effects(values, ["condition", "measure"], n_boot=200))
+    assert found.set_index("part").loc["whole gain", "low"] < 0
+    assert found[["share", "share_low", "share_high"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    "conditions, said",
+    [
+        (["BM25", "base", "random split", "left-out kind"], "of it +40"),
+        (list(LEVELS), "needs the kind (individual"),
+    ],
+)
+def test_the_answer_names_the_parts_that_were_measured(conditions, said):
+    """The conditions of the profile real are four."""
+    values = of_conditions()
+    values = values[values["condition"].isin(conditions)]
+    parts = gain.parts_of(effects(values, ["condition", "measure"], n_boot=200))
+    agreed = pd.DataFrame([{"measure": "RR@10", "difference": 0.1, "low": 0.0, "high": 0.2}])
+    [of_gain, of_trainers] = gain.answer_sentences(parts, agreed, "RR@10")
+    assert said in of_gain and of_gain.endswith("(individual intervals).")
+    assert ("needs the kind" in of_gain) == (len(conditions) > 4)
+    assert of_trainers.endswith("+10.0 percentage points of Δ [+0.0, +20.0].")
+
+
 def test_a_left_out_kind_is_measured_by_its_own_model():
     values = pd.DataFrame(
         {"condition": ["random split", *["left-out kind"] * 3], "left_out": [None, "a", "b", "a"]}

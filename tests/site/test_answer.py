@@ -155,8 +155,9 @@ def test_the_box_begins_with_the_claim_that_answers_the_title(executed, tmp_path
     assert first.startswith("**We exclude each bucket of queries from training in turn. A dense")
     assert first.endswith(
         "** Agrees in direction on other real data seen before. RR@10: MedQuAD -28.0 % [-36.0, "
-        "-20.0]; published -11.5 %; four real collections -10.0 % [-12.0, -8.0]: open by the gate; "
-        "without it holds on 2 of 2."
+        "-20.0]; published -11.5 %; four real collections -10.0 % [-12.0, -8.0]: no verdict, not "
+        "ahead of BM25 on each; "
+        "judged all the same: holds on 2 of 2."
     )
     pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}]).to_csv(claims, index=False)
     first = answers._box(name, "mini", here, tmp_path, "here")[0]["data"]["text/markdown"]

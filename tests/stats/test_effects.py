@@ -430,11 +430,37 @@ def test_family_is_of_the_row_s_labels(two):
         (lambda frame: frame[frame["regime"] == "other"], "nothing was measured"),
         (lambda frame: frame.iloc[1:], "query 'q0' lacks a side"),
         (lambda frame: frame.assign(value=np.nan), "no value for query 'q0'"),
+        (lambda frame: frame.assign(seed=np.nan), "no seed for query 'q0'"),
     ],
 )
 def test_bad_values_are_named(change, message):
     with pytest.raises(InputError, match=message):
         of(change(tidy("dense", np.ones(3), np.ones(3))))
+
+
+def test_a_fold_that_lacks_a_training_is_refused():
+    """Each query has both trainings, of the other folds: its mean was there, its interval not."""
+    rows = [
+        {"query_id": f"q{query}", "left_out": fold, "seed": seed, "value": RANDOM.random()}
+        for query in range(12)
+        for fold in "abc"
+        for seed in (1, 2)
+        if query % 3 != "abc".index(fold)
+    ]
+    whole = pd.DataFrame(rows).assign(model="dense", measure="RR@10")
+    assert effects(whole, ["model", "measure"], n_boot=50)["low"].notna().all()
+    is_lacking = (whole["left_out"] == "b") & (whole["seed"] == 2)
+    with pytest.raises(InputError, match="a model lacks a training"):
+        effects(whole[~is_lacking], ["model", "measure"], n_boot=50)
+
+
+def test_a_query_without_a_unit_is_its_own():
+    values = tidy("dense", RANDOM.random(30), RANDOM.random(30))
+    is_first = values["query_id"].isin(["q0", "q1"])
+    some = values.assign(unit=np.where(is_first, "pair", None))
+    every = values.assign(unit=np.where(is_first, "pair", values["query_id"]))
+    assert of(some)["n_units"].item() == 29
+    assert of(some)[["low", "high"]].equals(of(every)[["low", "high"]])
 
 
 def test_unknown_effect_is_named(two):

@@ -111,13 +111,14 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
         A row a part of a claim. One that not all these collections answer has no mean: its verdict
         is INCOMPLETE, and n counts those that do. Nor has a claim that the section does not ask,
         which is DESCRIBED. low and high: plain 95 %.
-        resolution: the smallest effect that the corrected test of a family of this size finds with
-        80 % power. p_value: that the mean is on the claimed side (of equality: within the margin,
-        by two one-sided tests); p_holm: after Holm's correction over the family. verdict: what the
-        rule says without a look at the gate, see `_verdict`; gate: in which of the collections the
-        systems are ahead of BM25 in domain, see `_gate`. k of n: the collections whose own interval
-        lies on the claimed side; holds_on names them, against_on those where it lies on the other
-        side.
+        resolution: the smallest effect that the corrected two-sided test of a family of this size
+        finds with 80 % power. p_value: that the mean is on the claimed side (of equality: within
+        the margin, by two one-sided tests at 5 %, which is a 90 % interval); p_holm: after Holm's
+        correction over the family, which is all that the section asks of the notebook. verdict:
+        what the rule says without a look at the gate, see `_verdict`; gate: in which of the
+        collections the systems are ahead of BM25 in domain, see `_gate`. k of n: the collections
+        whose own interval lies on the claimed side; holds_on names them, against_on those where it
+        lies on the other side.
     """
     of_deciding = each[each["collection"].isin(deciding)]
     complete = []
@@ -132,11 +133,22 @@ def judged(each: pd.DataFrame, deciding: Sequence[str]) -> pd.DataFrame:
             complete.append(_mean(claim, of_claim) | _of_collections(claim, of_claim))
     table = pd.DataFrame(complete)
     if complete:
-        table["p_holm"] = holm(table["p_value"])
-        table["resolution"] = _z_of_resolution(len(table)) * table["error"]
+        n_asked = _n_asked(table["claim"])
+        table["p_holm"] = holm(table["p_value"], n_asked)
+        table["resolution"] = _z_of_resolution(n_asked) * table["error"]
         table["verdict"] = [_verdict(row) for row in table.to_dict("records")]
     columns = [*MEAN, *JUDGED, *RANDOM_EFFECTS, "n_queries"]
     return pd.concat([table, pd.DataFrame(without_mean)]).reindex(columns=columns)
+
+
+def _n_asked(claims: pd.Series) -> int:
+    """Return the size of the family of some claims: all that the section asks of their notebook.
+
+    Those that are not answered yet count, so that a verdict does not wait for them.
+    """
+    asked = of_collections()
+    notebooks = {asked[name].notebook for name in claims}
+    return sum(claim.notebook in notebooks for claim in asked.values())
 
 
 def _z_of_resolution(n_tests: int) -> float:

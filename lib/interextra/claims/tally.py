@@ -8,7 +8,7 @@ import pandas as pd
 
 from interextra.claims import collections_wording
 from interextra.claims.claim import Claim, of_collections
-from interextra.claims.collections_wording import NOTHING_TO_TEST
+from interextra.claims.collections_wording import NO_VERDICT, NOTHING_TO_TEST
 from interextra.claims.over_collections import INCOMPLETE, OPEN
 from interextra.claims.wording import (
     DEPENDS,
@@ -74,7 +74,7 @@ def tally_over_collections(tables: Iterable[pd.DataFrame]) -> Counts:
         for name, decision in decisions.items()
         if name in asked and not decision.startswith(INCOMPLETE) and NOTHING_TO_TEST not in decision
     ]
-    n_decided = sum(not decision.startswith(OPEN) for decision in measured)
+    n_decided = sum(not decision.startswith((OPEN, NO_VERDICT)) for decision in measured)
     return Counts(len(asked), len(measured), n_decided)
 
 

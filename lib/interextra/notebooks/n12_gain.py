@@ -3,6 +3,7 @@
 And what near and far queries say of a model.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -418,7 +419,8 @@ def parts_of(means: Effects) -> pd.DataFrame:
     -------
     part (of PARTS), measure, first, second, difference, low, high, share, share_low, share_high
 
-    share: of the whole gain, undefined where this is 0.
+    share: of the whole gain, undefined where no gain is shown: the interval of a ratio has no
+    bound where its denominator can be 0.
     """
     parts = means.contrast("condition", list(PARTS.values()))
     part_of = {conditions: part for part, conditions in PARTS.items()}
@@ -430,8 +432,11 @@ def parts_of(means: Effects) -> pd.DataFrame:
     table = pd.DataFrame(parts)
     table["share"] = ratio(table["difference"], whole["difference"])
     table[["share_low", "share_high"]] = [interval(draws) for draws in drawn_shares]
+    shares = ["share", "share_low", "share_high"]
+    is_gain_shown = (whole["low"] > 0).to_numpy()
+    table.loc[~is_gain_shown, shares] = np.nan
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
-    return table[[*columns, "share", "share_low", "share_high"]]
+    return table[[*columns, *shares]]
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -668,12 +673,29 @@ def answer_sentences(parts: pd.DataFrame, agreed: pd.DataFrame, measure: str) ->
     gain = with_interval(of_measure, "difference", "points").set_index("part")["difference"]
     kept = with_interval(of_measure, "share", "%", "share_low", "share_high")
     share = kept.set_index("part")["share"]
+    of_parts = {
+        KEPT: "is kept on a left-out kind",
+        EXPOSED: "is lost to exposed negatives",
+        KIND: "needs the kind",
+    }
+    is_defined = of_measure.set_index("part")["share"].notna()
+    told = [
+        f"{share[part]} {what}"
+        for part, what in of_parts.items()
+        if part in share and is_defined[part]
+    ]
+    whole = f"Gain on a random split: {gain['whole gain']} in {measure}"
+    of_gain = f"; of it {_listed(told)} (individual intervals)" if told else ""
     unit = "percentage points of Δ"
     of_trainers = with_interval(agreed[agreed["measure"] == measure], "difference", unit)
     apart = of_trainers["difference"].item()
     return [
-        f"Gain on a random split: {gain['whole gain']} in {measure}; of it {share[KEPT]} is kept "
-        f"on a left-out kind, {share[EXPOSED]} is lost to exposed negatives, and {share[KIND]} "
-        "needs the kind (individual intervals).",
+        f"{whole}{of_gain}.",
         f"The plain script minus our trainer, change from interpolation to extrapolation: {apart}.",
     ]
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return texts in one, the last behind an *and*."""
+    *first, last = texts
+    return f"{', '.join(first)}, and {last}" if first else last

@@ -44,8 +44,9 @@ from interextra.store import InputError, offenders, write_text
 Bootstrap = dict[str, Any]  # seed and n_boot, of `effects`
 FAR_MINUS_NEAR = (False, True)  # values of is_near
 NEAR_MINUS_FAR = (True, False)
-# how much more than on a rival difficulty may act on a model that is of another kind
-SENSITIVITIES = (0.5, 2.0)
+# how much of what acts on a rival may act on a model of another kind: nothing, or twice as much,
+# as a neural model need not find hard what BM25 finds hard
+SENSITIVITIES = (0.0, 2.0)
 DIFFERENCES = {  # column → what it is
     "system": "whose lead it is",
     "rival": "over whom",
@@ -76,7 +77,7 @@ LEGEND = (
     "the same draws, two-sided. Detects: the smallest difference found with 80 % power. Near and "
     "far: halves by the cosine to the nearest training query; copies and near-duplicates of "
     "training queries are in neither. If difficulty acts otherwise: the interval where it acts on "
-    "the system half to twice as much as on the rival."
+    "the system not at all or up to twice as much as on the rival."
 )
 
 
@@ -192,8 +193,8 @@ def finished(
 
     Copies and near-duplicates of training queries are in neither half. Pairing each query with
     itself in a rival takes difficulty out as far as it acts on both alike. As it need not, a
-    difference counts only if it is also there where difficulty acts on the model half or twice as
-    much as on the rival; over a control, which is of the model's kind, it counts as it is.
+    difference counts only if it is also there where difficulty acts on the model not at all, or
+    twice as much as on the rival; over a control, which is of the model's kind, it counts as it is.
 
     Parameters
     ----------

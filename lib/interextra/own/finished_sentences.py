@@ -143,7 +143,8 @@ def _if_difficulty_differs(row: Any) -> str:
     rival = f"{row.rival} itself: {rival_points} near minus far"
     interval = ends(row.lowest, row.highest)
     return (
-        f"If it acts on {row.system} half to twice as much, the interval is {interval} ({rival})."
+        f"If it acts on {row.system} not at all or up to twice as much, the interval is {interval} "
+        f"({rival})."
     )
 
 

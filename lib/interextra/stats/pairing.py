@@ -103,6 +103,9 @@ def paired(
     """
     is_missing = rows["value"].isna()
     _refuse(rows.loc[is_missing, "query_id"], "effects: no value for query {}")
+    if "seed" in rows:
+        has_no_seed = rows["seed"].isna()
+        _refuse(rows.loc[has_no_seed, "query_id"], "effects: no seed for query {}")
     query, query_ids = _codes(rows["query_id"])
     coded = _coded(rows, on, sides, query)
     n_trainings = coded.training.max() + 1
@@ -180,7 +183,8 @@ def _units(
     """Return the place of each query's unit, and the units; a query without one is its own."""
     if "unit" not in rows:
         return np.arange(len(query_ids)), query_ids
-    unit_of = rows[["query_id", "unit"]].astype(str)
+    unit = rows["unit"].where(rows["unit"].notna(), rows["query_id"])
+    unit_of = rows[["query_id"]].assign(unit=unit).astype(str)
     unit_of = unit_of.drop_duplicates().sort_values("query_id")
     is_repeated = unit_of["query_id"].duplicated()
     repeated = unit_of.loc[is_repeated, "query_id"]
@@ -237,7 +241,13 @@ def _models(
     squares = []
     trained = set()
     for pair, names in names_of_models.items():
-        if names and counts[pair][0] > 0:
+        is_there = counts[pair] > 0
+        if names and is_there.any():
+            if not is_there.all():
+                raise InputError(
+                    "effects: a model lacks a training that others of its side have; measure all "
+                    "alike"
+                )
             deviations = means[pair] - means[pair].mean()
             squares.append(deviations @ deviations)
             trained.add(names)

@@ -151,9 +151,10 @@ def standard_error(draws: np.ndarray) -> np.ndarray:
     Returns
     -------
     float[rows]
+        0 where the draws differ by rounding alone.
     """
     low, high = np.quantile(draws, stats.norm.cdf([-1, 1]), axis=1)
-    return (high - low) / 2
+    return np.where(varies(draws), (high - low) / 2, 0.0)
 
 
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -165,15 +166,29 @@ def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarr
     return half_width + stats.norm.ppf(0.8) * error
 
 
-def holm(p_values: ArrayLike) -> np.ndarray:
+def holm(p_values: ArrayLike, n_family: int = 0) -> np.ndarray:
     """Return Holm's adjusted p-values; NaN is no test of the family.
 
     As statsmodels' `multipletests`, which collects the garbage of the whole process at each call.
+
+    Parameters
+    ----------
+    p_values
+        Of the tests.
+    n_family
+        How many tests the family has, where some are not done yet: these count as if their
+        p-values were the largest. 0: those that are there.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04]).tolist(), holm([0.01, 0.04], n_family=3).tolist()
+    ([0.02, 0.04], [0.03, 0.08])
     """
     adjusted = np.array(p_values, float)
     n_tests = np.isfinite(adjusted).sum()
     order = np.argsort(adjusted)[:n_tests]  # NaN is last
-    factors = np.arange(n_tests, 0, -1)
+    n_largest = max(n_family, n_tests)
+    factors = n_largest - np.arange(n_tests)
     largest_so_far = np.maximum.accumulate(adjusted[order] * factors)
     adjusted[order] = np.minimum(largest_so_far, 1)
     return adjusted
