@@ -153,14 +153,15 @@ def losses_drawn(reference: Path) -> str:
     rows = rows[rows["system"] == rows["system"].iloc[0]]
     height = ROW * (len(rows) + 1)
     parts = [f'<path d="M{_at(0)} 0 V{height - ROW}"/>']
-    parts += [f'<text x="{_at(share)}" y="{height - 4}">{share:+.0%}</text>' for share in TICKS]
+    parts += [f'<text x="{_at(share)}" y="{height - 4}">{share:.0%}</text>' for share in TICKS]
     for place, row in enumerate(rows.itertuples()):
         y = ROW * (place + 0.5)
         parts.append(f'<text class="label" x="0" y="{y + 5}">{escape(row.data)}</text>')
         if pd.notna(row.low):
             parts.append(f'<path class="value" d="M{_at(row.low)} {y} H{_at(row.high)}"/>')
         kind = "excluded" if row.excluded else ""
-        parts.append(f'<circle class="{kind}" cx="{_at(row.change)}" cy="{y}" r="5"/>')
+        change = row.change if pd.notna(row.change) else row.published
+        parts.append(f'<circle class="{kind}" cx="{_at(change)}" cy="{y}" r="5"/>')
     label = "Change in effectiveness of dense retrieval on dissimilar queries, by data set."
     return (
         f'<svg viewBox="0 0 902 {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -45,9 +45,9 @@ PREDICTION = "**Predict before you run:**"  # in the text before a result
 CONCLUSION = "## In short"  # begins the text before the answer
 # Figures are as wide as a slide, lines of code break between words, tables and lists fit
 LOOKS = """<style>
-.reveal :is(table, li) { font-size: 80% !important }
-.reveal .jp-OutputArea-output img { width: 100% !important; max-height: 32rem; object-fit: contain }
-.reveal .jp-OutputArea-output pre { font-size: 75% !important; white-space: pre-wrap !important;
+.reveal table { font-size: 90% !important }
+.reveal .jp-OutputArea-output img { width: 100% !important; max-height: 25rem; object-fit: contain }
+.reveal .jp-OutputArea-output pre { font-size: 60% !important; white-space: pre-wrap !important;
   word-break: normal !important; overflow-wrap: normal !important }
 .reveal section { text-align: left }
 </style>"""
@@ -61,6 +61,9 @@ TERMS = (
     "gate",
     "exposed passage",
 )
+# brackets, which can hold others, and what stands in them where they hold estimates
+BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+INTERVAL = re.compile(r"\[[-+.\d]+, [-+.\d]+\]")
 GLOSSARY = Path("book", "glossary.md")
 HEADING = re.compile(r"^##+ (.*)$", re.M)
 # A paragraph after this line says what came out: students predict first
@@ -271,7 +274,8 @@ def slides(cells: Cells, name: str, terms: Mapping[str, str]) -> Cells:
 
     A text begins a slide; the first code after it stays on it, further code goes below it, and so
     does all code after a text that asks for a prediction or concludes. What goes below has the
-    heading of its section. The second slide says what `terms` mean that the slides use.
+    heading of its section; sentences of an answer leave out the brackets with their estimates,
+    which the figure before shows. The second slide says what `terms` mean that the slides use.
 
     Parameters
     ----------
@@ -299,13 +303,30 @@ def slides(cells: Cells, name: str, terms: Mapping[str, str]) -> Cells:
         if goes_below:
             title = _cell("markdown", f"{cell['id']}-heading", f"## {heading}")
             found.append(_placed(title, "subslide"))
-        found.append(_placed(cell, "-"))
+        found.append(_placed(_without_estimates(cell), "-"))
         goes_below = True
     if not found:
         raise InputError(f"{name}: no cell is tagged `slide`")
     title, _, _ = source_of(found[0]).partition("\n")
     found[0]["source"] = f"{title}\n\n{LOOKS}"
     return found[:1] + _slide_of_terms(found, terms) + found[1:]
+
+
+def _without_estimates(cell: Cell) -> Cell:
+    """Return a cell whose sentences (Markdown that it shows) have no brackets with an interval."""
+    outputs = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if "text/markdown" in data:
+            text = BRACKETS.sub(_kept_brackets, "".join(data["text/markdown"]))
+            output = output | {"data": data | {"text/markdown": text}}
+        outputs.append(output)
+    return cell | {"outputs": outputs}
+
+
+def _kept_brackets(found: re.Match) -> str:
+    """Return brackets as they are, or nothing where they hold an interval."""
+    return "" if INTERVAL.search(found[0]) else found[0]
 
 
 def _placed(cell: Cell, slide_type: str) -> Cell:
@@ -315,12 +336,22 @@ def _placed(cell: Cell, slide_type: str) -> Cell:
 
 def _slide_of_terms(cells: Cells, terms: Mapping[str, str]) -> Cells:
     """Return the slide that defines the terms which a talk uses; none where it uses none."""
-    shown = "\n".join(source_of(cell) for cell in cells)
+    shown = "\n".join(f"{source_of(cell)}\n{_texts_shown(cell)}" for cell in cells)
     lines = [f"- **{term}**: {meaning}" for term, meaning in terms.items() if term in shown]
     if not lines:
         return []
     text = "\n".join(["## Terms", "", *lines])
     return [_placed(_cell("markdown", "terms", text), "slide")]
+
+
+def _texts_shown(cell: Cell) -> str:
+    """Return the texts and tables that a cell shows."""
+    texts = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        shown = [output.get("text", ""), data.get("text/markdown", ""), data.get("text/html", "")]
+        texts += ["".join(text) for text in shown]
+    return "\n".join(texts)
 
 
 def defined_terms(root: Path) -> dict[str, str]:

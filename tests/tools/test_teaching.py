@@ -209,15 +209,35 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
 def test_slides_begin_with_a_text_and_keep_the_outputs(one):
     execute(one)
     found = made(one, "slides", "02_even.ipynb", executed=one / "runs")
-    assert [cell.metadata["slideshow"]["slide_type"] for cell in found] == [
-        "slide",
-        "-",
-        "subslide",
-    ]
+    types = [cell.metadata["slideshow"]["slide_type"] for cell in found]
+    assert types == ["slide", "-", "subslide", "-"]
     assert found[0].source == f"# Is it even?\n\n{LOOKS}"
     assert found[1]["outputs"][0]["text"] == "1"
     assert are_results_below("## In short\n\nIt is.")
     assert not are_results_below("## Data")
+
+
+def test_slides_define_their_terms_head_their_results_and_break_no_line_of_estimates(one):
+    """Δ was never defined, a result had no heading, and the last slide was a wall of brackets."""
+    stored = cells()
+    stored.insert(2, text("## Its half\n\nNot on a slide."))
+    stored[3] = tagged(code("one.delta"), "slide")
+    stored[0].source = "# Is it even?\n\nBy Δ."
+    store(one, stored=stored)
+    glossary = "```{glossary}\n\nΔ\n  A change. More of it.\n\ngate\n  A condition.\n```\n"
+    (one / "book" / "glossary.md").write_text(glossary, encoding="utf-8")
+    execute(one)
+    path = one / "runs" / "02_even" / "02_even.ipynb"
+    executed = nbformat.read(path, 4)
+    answer = "- It loses (RR@10: -7.4 % [-11.9, +2.9]; over queries (MedQuAD)), see Δ (below)."
+    executed.cells[1]["outputs"] = [
+        nbformat.v4.new_output("display_data", {"text/markdown": answer})
+    ]
+    nbformat.write(executed, path)
+    found = made(one, "slides", "02_even.ipynb", executed=one / "runs")
+    assert [cell.source for cell in found[1:2]] == ["## Terms\n\n- **Δ**: A change."]
+    assert found[2]["outputs"][0]["data"]["text/markdown"] == "- It loses, see Δ (below)."
+    assert [cell.source for cell in found[3:]] == ["## Its half", "one.delta"]
 
 
 def test_version_from_the_reference_says_so_after_its_title(one):
