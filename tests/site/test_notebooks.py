@@ -216,9 +216,8 @@ def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
         "right": ["two = 2", "two = 3", "three = 2"],
         "wrong": ["two = 4", "two = 2", "two = 1 / 0"],
     }
-    source = VARIANTS.format(
-        variants=variants, read=["two"], check="assert two == 2, 'no'", number=5
-    )
+    check = "assert type(two) is int and two == 2, 'no'"
+    source = VARIANTS.format(variants=variants, read=["two"], checked=check, number=5)
     exec(source, {"two": 2})  # a solution has named it
     assert capsys.readouterr().out.splitlines() == [
         "exercise 5, right variant 2: stops: AssertionError: no",
@@ -226,6 +225,16 @@ def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
         "exercise 5, wrong variant 2: is accepted",
         "exercise 5, wrong variant 3: stops: ZeroDivisionError: division by zero",
     ]
+
+
+def test_a_check_that_a_type_stops_is_named(capsys):
+    """A list and a table of one column stopped checks of 11 by IndexError and KeyError."""
+    source = VARIANTS.format(
+        variants={}, read=["two"], checked="assert two['q'] == 2, 'no'", number=5
+    )
+    exec(source, {})
+    printed = capsys.readouterr().out
+    assert "exercise 5, []: stops: TypeError" in printed and "stops: KeyError: 'q'" in printed
 
 
 def test_checks_of_exercises_accept_right_answers_and_refuse_wrong_ones(committed):
