@@ -22,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
 // The reading mode "predict first", for students: answers are hidden, results behind a prediction are folded.
 // An address with ?predict switches it on, one with ?predict=off switches it off.
 const MODE = "predict";
-const FOR_TEACHERS = ["expected_answers.html", "results.html"];
+const FOR_TEACHERS = ["expected_answers.html", "results.html", "teaching.html"];
 
 function remembered() {
   try {

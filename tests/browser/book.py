@@ -38,7 +38,7 @@ HIDDEN = """() => [...document.querySelectorAll(
     'div.result')].filter(part => part.checkVisibility()).length"""
 LISTED = """() => [...document.querySelectorAll('li.toctree-l1 > a, .prev-next-area a')]
     .filter(link => link.checkVisibility()).map(link => new URL(link.href).pathname.split('/').pop())"""
-FOR_TEACHERS = {"expected_answers.html", "results.html"}
+FOR_TEACHERS = {"expected_answers.html", "results.html", "teaching.html"}
 SWITCH = "a.predict-first"
 SKIPS = "() => document.activeElement.textContent.trim()"
 
