@@ -6,7 +6,8 @@
 ```
 
 shows these columns of `outputs/reference/small/02_restrain/tables/restrain.csv` under these names.
-An effect (`delta`, `difference`) has its interval in its column.
+An effect (`delta`, `difference`) has its interval in its column, and so has the estimate of claims
+on relative changes with the option `:percent: estimate`.
 """
 
 from pathlib import Path
@@ -36,7 +37,7 @@ class Committed(SphinxDirective):
     """A table of the committed runs: PROFILE/NOTEBOOK/TABLE."""
 
     required_arguments = 1
-    option_spec: ClassVar = {"where": unchanged, "columns": unchanged}
+    option_spec: ClassVar = {"where": unchanged, "columns": unchanged, "percent": unchanged}
 
     def run(self):
         """Return the table as HTML."""
@@ -48,9 +49,10 @@ class Committed(SphinxDirective):
         rows = pd.read_csv(path)
         if "where" in self.options:
             rows = rows.query(self.options["where"])
-        for effect in UNITS.keys() & set(rows):
+        units = UNITS | {self.options["percent"]: "%"} if "percent" in self.options else UNITS
+        for effect in units.keys() & set(rows):
             if {"low", "high"} <= set(rows):
-                rows = with_interval(rows, effect, UNITS[effect])
+                rows = with_interval(rows, effect, units[effect])
         named = columns(self.options.get("columns", ""), rows)
         return [as_html(rows[list(named)].rename(columns=named))]
 

@@ -1,8 +1,9 @@
 """An executed notebook as Sphinx reads it.
 
-Its parameters are folded, and so are results behind a prediction, until the next heading;
-exercises have folded solutions, figures are described; links go to the
-pages that exist and to the glossary, and at the end stand the notebook's files.
+Its parameters are folded, and so are results behind a prediction, until the next heading of level
+2 and in the sections tagged `predicted`; exercises have folded solutions, figures are described;
+links go to the pages that exist and to the glossary, and at the end stand the notebook's files. The
+reading mode *predict first* (`static/book.js`) finds by LATER and RESULT_IN_WORDS what it hides.
 """
 
 import json
@@ -19,9 +20,14 @@ ESTIMATE = re.compile(
 )  # an interval, a percentage: not broken between lines
 LINK = re.compile(r"\[([^\]]*)\]\((\w+)\.(?:ipynb|md)\)")
 BY_NUMBER = re.compile(r"\bnotebook (\d\d)\b")
-HEADING = re.compile(r"(?m)^#")
+HEADING = re.compile(r"(?m)^##? ")  # ends what is folded behind a prediction
 PREDICTION = "**Predict before you run:**"  # begins the text before a result
 RESULT = "Show the result"
+LATER = "later"  # tag of each cell behind the first prediction of a page
+# a paragraph after this line says what came out
+RESULT_IN_WORDS = re.compile(r"<!-- result -->\n(.*?)(?=\n\n|\Z)", re.S)
+CONTAINER = "```{container} result\n\\1\n```"
+PREDICTED = "predicted"  # tag of a text whose section prints the predicted result again
 # Code, links, HTML, headings and tables: no term in them becomes a link.
 PROTECTED = re.compile(
     r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M
@@ -47,13 +53,18 @@ def read(app, name, source):
         return
     document = json.loads(source[0])
     links = Links(pages, terms((Path(app.srcdir) / "glossary.md").read_text(encoding="utf-8")))
-    cells, solved, is_predicted = [], 0, False
+    cells, solved = [], 0
+    is_later = is_predicted = False  # behind any prediction of the page; in a section to be folded
     for cell in document["cells"]:
         tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            is_predicted = PREDICTION in text or (is_predicted and not HEADING.search(text))
-            cells.append(markdown(links.added(exercises(text, name))))
+            is_later = is_later or PREDICTION in text
+            is_predicted = goes_on_folded(text, tags, is_predicted)
+            shown = links.added(exercises(text, name))
+            cells.append(markdown(RESULT_IN_WORDS.sub(CONTAINER, shown)))
             continue
+        if is_later:
+            tags = [*tags, LATER]
         link_outputs(cell, pages)
         parts = by_figure(cell, tags)
         if is_predicted:
@@ -69,6 +80,13 @@ def read(app, name, source):
     cells.append(markdown(files(Path(app.outdir) / name)))
     numbered = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
     source[0] = json.dumps(document | {"cells": numbered})
+
+
+def goes_on_folded(text, tags, is_folded):
+    """Return whether results behind a text are folded: of a prediction, or predicted before."""
+    if PREDICTION in text or PREDICTED in tags:
+        return True
+    return is_folded and not HEADING.search(text)
 
 
 def link_numbers(text, pages):
@@ -152,7 +170,10 @@ def fold(parts):
     """Fold what cells print and show, until a reader asks for it."""
     for part in parts:
         if part["outputs"]:
-            part["metadata"]["tags"] = [*part["metadata"]["tags"], "hide-output"]
+            tags = part["metadata"]["tags"]
+            # one fold for both, where the code is folded, too
+            hiding = "hide-cell" if "hide-input" in tags else "hide-output"
+            part["metadata"]["tags"] = [tag for tag in tags if tag != "hide-input"] + [hiding]
             shown = part["metadata"].setdefault("mystnb", {})
             shown |= {"code_prompt_show": RESULT, "code_prompt_hide": "Hide the result"}
 

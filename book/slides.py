@@ -1,10 +1,16 @@
-"""How many slides the notebooks of a talk have, and how long each may take.
+"""What notebooks hold for a talk and for a class: their slides and minutes, their predictions.
 
 ```{slides} 02, 05, 09
 :minutes: 20
 ```
 
 counts the cells tagged `slide` as `interextra class --format slides` makes slides of them.
+
+```{predictions} 00, 02
+```
+
+is the sheet on which students write what they predict: a row a prediction that these notebooks ask
+for.
 """
 
 import json
@@ -18,13 +24,13 @@ from sphinx.util.docutils import SphinxDirective
 
 from interextra.site.first_page import title
 from interextra.site.repository import notebooks, repository_root
-from tools.structure import source_of
-from tools.teaching import are_results_below
+from tools.teaching import SHEET_COLUMNS, defined_terms, predictions, slides
 
 
 def setup(app):
-    """Tell Sphinx of the directive."""
+    """Tell Sphinx of the directives."""
     app.add_directive("slides", Slides)
+    app.add_directive("predictions", Predictions)
     return {"parallel_read_safe": True}
 
 
@@ -54,22 +60,24 @@ class Slides(SphinxDirective):
         return [nodes.paragraph("", text), as_html(table)]
 
 
-def counted(path):
-    """Return the slides of a notebook, and those below them.
+class Predictions(SphinxDirective):
+    """A table: notebook, question, and two empty columns."""
 
-    A text begins a slide, the first code after it stays on it, unless the text asks for a
-    prediction or concludes; further code goes below it.
-    """
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        """Return the table."""
+        chosen = notebooks(repository_root(), self.arguments[0])
+        for path in chosen:
+            self.env.note_dependency(str(path))
+        rows = [[*asked, "", ""] for asked in predictions(chosen)]
+        return [as_html(pd.DataFrame(rows, columns=list(SHEET_COLUMNS)))]
+
+
+def counted(path):
+    """Return the slides of a notebook, and those below them."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    n_slides = n_below = 0
-    goes_below = False
-    for cell in cells:
-        if "slide" not in cell["metadata"].get("tags", []):
-            continue
-        if cell["cell_type"] == "markdown":
-            n_slides += 1
-            goes_below = are_results_below(source_of(cell))
-        else:
-            n_below += goes_below
-            goes_below = True
-    return n_slides, n_below
+    found = slides(cells, path.stem, defined_terms(repository_root()))
+    types = [cell["metadata"]["slideshow"]["slide_type"] for cell in found]
+    return types.count("slide"), types.count("subslide")

@@ -9,6 +9,7 @@ exercises, `book/exercises/NOTEBOOK.yaml` says what is expected of each.
 import ast
 import re
 import symtable
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,17 @@ IN_WORDS = ("*Predict", "*True")  # beginnings of exercises that are answered in
 LEAST_RIGHT = 3
 LEAST_WRONG = 2
 SECTION = re.compile(r"^##+ .*Exercises(.*?)(?=^##|\Z)", re.M | re.S)
+SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+# The check of an exercise in a class
+CHECKED = """from interextra.site.checks import checked
+
+with checked(
+    globals(),
+    {read},
+    asked={asked!r},
+    mistake={mistake!r},
+):
+{check}"""
 ITEM = re.compile(r"^\d+\. (.*?)(?=\n\d+\. |\n\n|\Z)", re.M | re.S)
 
 Cells = list[Cell]
@@ -63,6 +75,19 @@ class Entry(BaseModel, extra="forbid"):
     expected: str = Field(min_length=1)
     mistake: str = Field(min_length=1)
     variants: Variants | None = None
+
+
+def checked(exercise: Exercise, entry: Entry) -> str:
+    """Return the check of an exercise with what it says of an answer that it cannot read."""
+    named = [f"`{name}`" for name in exercise.read]
+    sentences = SENTENCE.split(exercise.text)
+    asked = [sentence for sentence in sentences if any(name in sentence for name in named)]
+    return CHECKED.format(
+        read=exercise.read,
+        asked=" ".join(asked),
+        mistake=" ".join(entry.mistake.split()),
+        check=textwrap.indent(exercise.check, "    "),
+    )
 
 
 def texts(cells: Cells) -> list[str]:

@@ -1,13 +1,15 @@
 """Write versions of the stored notebooks for a class.
 
-For students, with solutions, as sources of nbgrader and of otter-grader, and as slides. What is
-tagged `solution` is not in the versions for students (see `tools.exercises`); cells tagged `slide`
+For students, with solutions, as sources of nbgrader and of otter-grader, and as slides; with them
+goes a sheet for the predictions of the chosen notebooks. What is tagged `solution` is not in the
+versions for students (see `tools.exercises`), nor is a paragraph below RESULT; cells tagged `slide`
 make the slides.
 """
 
 import json
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from interextra.site.parameters import BASE
@@ -15,7 +17,7 @@ from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import read_json, write_text
-from tools.exercises import Cells, Entry, Exercise, read_entries
+from tools.exercises import Cells, Entry, Exercise, checked, read_entries
 from tools.structure import Cell, source_of, tags_of
 
 POINTS = 2
@@ -41,8 +43,40 @@ from interextra.site.repository import house
 os.environ["INTEREXTRA_REFERENCE"] = str(house() / "{}")  # no training"""
 PREDICTION = "**Predict before you run:**"  # in the text before a result
 CONCLUSION = "## In short"  # begins the text before the answer
-# Tables and lists of estimates fit on a slide
-LOOKS = "<style>.reveal :is(table, li) { font-size: 80% !important }</style>"
+# Figures are as wide as a slide, lines of code break between words, tables and lists fit
+LOOKS = """<style>
+.reveal table { font-size: 90% !important }
+.reveal .jp-OutputArea-output img { width: 100% !important; max-height: 25rem; object-fit: contain }
+.reveal .jp-OutputArea-output pre { font-size: 60% !important; white-space: pre-wrap !important;
+  word-break: normal !important; overflow-wrap: normal !important }
+.reveal section { text-align: left }
+</style>"""
+# Terms of the glossary that stand on a slide of their own where slides use them
+TERMS = (
+    "interpolation",
+    "extrapolation",
+    "ReSTrain",
+    "ReSTTest",
+    "Δ",
+    "gate",
+    "exposed passage",
+)
+# brackets, which can hold others, and what stands in them where they hold estimates
+BRACKETS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+INTERVAL = re.compile(r"\[[-+.\d]+, [-+.\d]+\]")
+GLOSSARY = Path("book", "glossary.md")
+HEADING = re.compile(r"^##+ (.*)$", re.M)
+# A paragraph after this line says what came out: students predict first
+RESULT = re.compile(r"<!-- result -->\n.*?(?:\n\n|\Z)", re.S)
+SHEET = """# Prediction sheet
+
+Name:
+
+Fill in the third column before you run a notebook: a sign or a name, a rough size, and a reason. A
+prediction need not be right.
+
+"""
+SHEET_COLUMNS = ("notebook", "question", "my prediction, and why", "what came out")
 YOUR_PREDICTION = "*Your prediction, with a reason:*"
 LINK = re.compile(r"\[([^\]]*)\]\((?:notes_\d\d\.md|\d\d_\w+\.ipynb)\)")
 # after a notebook went to the repository's root
@@ -73,14 +107,17 @@ def write(
     if form == "slides" and executed is None:
         executed = root / "outputs" / BASE
     files = {}
+    chosen = notebooks(root, only)
+    if form != "slides":
+        files[out / _sheet_name(chosen, only)] = prediction_sheet(chosen)
     if form == "nbgrader":
         files[out / "nbgrader_config.py"] = CONFIG
-    for stored in notebooks(root, only):
+    for stored in chosen:
         name = stored.stem
         notebook = read_json(stored)
         shown = _executed(stored, executed) if executed else notebook["cells"]
         if form == "slides":
-            versions = {f"{name}.ipynb": _slides(shown, name)}
+            versions = {f"{name}.ipynb": slides(shown, name, defined_terms(root))}
         else:
             begin = [_begin_from_reference(root, name)] if from_reference else []
             expected = read_entries(root, name)
@@ -93,6 +130,33 @@ def write(
     for path, text in files.items():
         write_text(path, text)
     return list(files)
+
+
+def prediction_sheet(chosen: Sequence[Path]) -> str:
+    """Return the sheet of stored notebooks in Markdown, a row a prediction that they ask for."""
+    rows = [SHEET_COLUMNS, ("---",) * len(SHEET_COLUMNS)]
+    rows += [(number, question, "", "") for number, question in predictions(chosen)]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return SHEET + "\n".join(lines) + "\n"
+
+
+def predictions(chosen: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return number and question of each prediction that stored notebooks ask for."""
+    found = []
+    for stored in chosen:
+        for cell in read_json(stored)["cells"]:
+            _, mark, behind = source_of(cell).partition(PREDICTION)
+            if mark:
+                paragraph, _, _ = behind.partition("\n\n")
+                question = " ".join(paragraph.split())
+                found.append((stored.stem[:2], question[0].upper() + question[1:]))
+    return found
+
+
+def _sheet_name(chosen: Sequence[Path], only: str) -> str:
+    """Return the name of the sheet: the same folder can have those of several choices."""
+    numbers = [stored.stem[:2] for stored in chosen]
+    return f"predictions_{'_'.join(numbers)}.md" if only else "predictions.md"
 
 
 def _executed(stored: Path, run: Path) -> Cells:
@@ -205,27 +269,102 @@ def _without_answer(cell: Cell) -> Cell:
     return cell | {"source": "\n".join(imports).strip(), "outputs": []}
 
 
-def _slides(cells: Cells, name: str) -> Cells:
+def slides(cells: Cells, name: str, terms: Mapping[str, str]) -> Cells:
     """Return the slides of a notebook.
 
     A text begins a slide; the first code after it stays on it, further code goes below it, and so
-    does all code after a text that asks for a prediction or concludes.
+    does all code after a text that asks for a prediction or concludes. What goes below has the
+    heading of its section; sentences of an answer leave out the brackets with their estimates,
+    which the figure before shows. The second slide says what `terms` mean that the slides use.
+
+    Parameters
+    ----------
+    cells : of the notebook, with outputs or without.
+    name : of the notebook.
+    terms : what the terms of TERMS mean.
+
+    Raises
+    ------
+    InputError
+        No cell is tagged `slide`.
     """
-    shown = [cell for cell in cells if "slide" in tags_of(cell)]
-    if not shown:
-        raise InputError(f"{name}: no cell is tagged `slide`")
+    found: Cells = []
+    heading = ""
     goes_below = False
-    for cell in shown:
+    for cell in cells:
+        headings = HEADING.findall(source_of(cell)) if cell["cell_type"] == "markdown" else []
+        heading = headings[-1] if headings else heading
+        if "slide" not in tags_of(cell):
+            continue
         if cell["cell_type"] == "markdown":
-            slide_type = "slide"
+            found.append(_placed(cell, "slide"))
             goes_below = are_results_below(source_of(cell))
-        else:
-            slide_type = "subslide" if goes_below else "-"
-            goes_below = True
-        cell["metadata"]["slideshow"] = {"slide_type": slide_type}
-    title, _, _ = source_of(shown[0]).partition("\n")
-    shown[0]["source"] = f"{title}\n\n{LOOKS}"
-    return shown
+            continue
+        if goes_below:
+            title = _cell("markdown", f"{cell['id']}-heading", f"## {heading}")
+            found.append(_placed(title, "subslide"))
+        found.append(_placed(_without_estimates(cell), "-"))
+        goes_below = True
+    if not found:
+        raise InputError(f"{name}: no cell is tagged `slide`")
+    title, _, _ = source_of(found[0]).partition("\n")
+    found[0]["source"] = f"{title}\n\n{LOOKS}"
+    return found[:1] + _slide_of_terms(found, terms) + found[1:]
+
+
+def _without_estimates(cell: Cell) -> Cell:
+    """Return a cell whose sentences (Markdown that it shows) have no brackets with an interval."""
+    outputs = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if "text/markdown" in data:
+            text = BRACKETS.sub(_kept_brackets, "".join(data["text/markdown"]))
+            output = output | {"data": data | {"text/markdown": text}}
+        outputs.append(output)
+    return cell | {"outputs": outputs}
+
+
+def _kept_brackets(found: re.Match) -> str:
+    """Return brackets as they are, or nothing where they hold an interval."""
+    return "" if INTERVAL.search(found[0]) else found[0]
+
+
+def _placed(cell: Cell, slide_type: str) -> Cell:
+    """Return a cell as a slide, below one (subslide), or on the one before (-)."""
+    return cell | {"metadata": cell["metadata"] | {"slideshow": {"slide_type": slide_type}}}
+
+
+def _slide_of_terms(cells: Cells, terms: Mapping[str, str]) -> Cells:
+    """Return the slide that defines the terms which a talk uses; none where it uses none."""
+    shown = "\n".join(f"{source_of(cell)}\n{_texts_shown(cell)}" for cell in cells)
+    lines = [f"- **{term}**: {meaning}" for term, meaning in terms.items() if term in shown]
+    if not lines:
+        return []
+    text = "\n".join(["## Terms", "", *lines])
+    return [_placed(_cell("markdown", "terms", text), "slide")]
+
+
+def _texts_shown(cell: Cell) -> str:
+    """Return the texts and tables that a cell shows."""
+    texts = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        shown = [output.get("text", ""), data.get("text/markdown", ""), data.get("text/html", "")]
+        texts += ["".join(text) for text in shown]
+    return "\n".join(texts)
+
+
+def defined_terms(root: Path) -> dict[str, str]:
+    """Return each of TERMS that the glossary has → the first sentence that it says of it."""
+    path = root / GLOSSARY
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    meanings = {}
+    for term in TERMS:
+        found = re.search(rf"(?m)^{re.escape(term)}\n(?:\S.*\n)*((?:  .*\n)+)", text)
+        if found:
+            sentence = re.split(r"(?<=\.) (?=[A-Z*])", " ".join(found[1].split()))[0]
+            meanings[term] = sentence
+    return meanings
 
 
 def are_results_below(text: str) -> bool:
@@ -236,8 +375,8 @@ def are_results_below(text: str) -> bool:
 def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells:
     """Return the cells of a notebook with questions in the place of solutions, and no answer.
 
-    After each text that asks for a prediction there is a cell for it; links to pages that students
-    do not have are texts.
+    Paragraphs that say what came out are left out. After each text that asks for a prediction there
+    is a cell for it; links to pages that students do not have are texts.
     """
     kept = []
     for cell in cells:
@@ -246,12 +385,20 @@ def _for_students(cells: Cells, questions: dict[str, Cells], form: str) -> Cells
         elif "answer" in tags_of(cell):
             kept.append(_without_answer(cell))
         elif "solution" not in tags_of(cell):
-            kept.append(_without_links(cell))
+            kept.append(_without_links(_without_results(cell)))
         if PREDICTION in source_of(cell):
             kept.append(_cell("markdown", f"{cell['id']}-prediction", YOUR_PREDICTION))
         if form == "otter" and "ix.start(" in source_of(cell):
             kept.append(_code("folder", TO_ITS_FOLDER))
     return kept
+
+
+def _without_results(cell: Cell) -> Cell:
+    """Return a cell without the paragraphs that say what came out; a code cell as it is."""
+    text = source_of(cell)
+    if cell["cell_type"] != "markdown" or not RESULT.search(text):
+        return cell
+    return cell | {"source": RESULT.sub("", text).rstrip()}
 
 
 def _without_links(cell: Cell) -> Cell:
@@ -266,7 +413,7 @@ def _question(exercise: Exercise, entry: Entry, form: str) -> Cells:
     if exercise.is_in_words:
         cells = _asked_in_words(exercise, entry, form)
     else:
-        cells = _asked_in_code(exercise, form)
+        cells = _asked_in_code(exercise, entry, form)
     if form == "nbgrader":
         _grade(cells, exercise.number)
     if form == "otter":
@@ -287,7 +434,7 @@ def _asked_in_words(exercise: Exercise, entry: Entry, form: str) -> Cells:
     return [_cell("markdown", exercise.cell_id, f"{question}\n\n{answer}")]
 
 
-def _asked_in_code(exercise: Exercise, form: str) -> Cells:
+def _asked_in_code(exercise: Exercise, entry: Entry, form: str) -> Cells:
     """Return an exercise that is answered in code, and its check if the form takes one."""
     answer_mark, _, check_mark = FORMATS[form]
     text = exercise.text.replace("*", "")
@@ -296,7 +443,7 @@ def _asked_in_code(exercise: Exercise, form: str) -> Cells:
     answer = answer_mark.format(exercise.answer)
     cells = [_code(exercise.cell_id, f"{comment}\n{answer}")]
     if exercise.check and check_mark:
-        check = check_mark.format(exercise.check)
+        check = check_mark.format(checked(exercise, entry))
         cells.append(_code(f"{exercise.cell_id}-check", check))
     return cells
 

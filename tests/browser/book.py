@@ -4,8 +4,9 @@
 for others. On a telephone and on a screen, in light and dark: nothing is wider than the page, no
 console reports an error, text can be read on what is behind it, each figure has a picture and a
 text, no id is there twice, every link leads somewhere, and the keyboard reaches the first link and
-each fold, which shows. The handout of a talk is printed on one page. Screenshots of the first page
-and the handout are left under build/browser.
+each fold, which shows. In the reading mode *predict first* answers and results are hidden until asked
+for, and the mode goes on from page to page and can be left. The handout of a talk is printed on one page. Screenshots of the first page
+in both modes, and the handout are left under build/browser.
 """
 
 import os
@@ -31,6 +32,14 @@ FOCUS = """() => [...document.querySelectorAll('details > summary')].filter(titl
     const looks = getComputedStyle(title);
     return document.activeElement !== title || looks.outlineStyle === 'none';
 }).map(title => title.textContent.trim())"""
+# What the reading mode "predict first" hides: answers of cards, answer boxes, results behind a prediction
+HIDDEN = """() => [...document.querySelectorAll(
+    'article.notebook img, article.notebook p:not(.extra), .tag_answer .cell_output, .tag_later > .cell_output, ' +
+    'div.result')].filter(part => part.checkVisibility()).length"""
+LISTED = """() => [...document.querySelectorAll('li.toctree-l1 > a, .prev-next-area a')]
+    .filter(link => link.checkVisibility()).map(link => new URL(link.href).pathname.split('/').pop())"""
+FOR_TEACHERS = {"expected_answers.html", "results.html", "teaching.html"}
+SWITCH = "a.predict-first"
 SKIPS = "() => document.activeElement.textContent.trim()"
 
 
@@ -113,6 +122,37 @@ def print_handout(browser) -> list[str]:
     return [] if n_pages == 1 else [f"{pdf} has {n_pages} pages"]
 
 
+def predict_first(browser, folder: Path) -> Iterator[str]:
+    """What is wrong in the reading mode for students."""
+    page = browser.new_page(viewport={"width": SCREEN, "height": 800})
+    page.set_default_timeout(3 * MINUTE)
+    page.goto(f"{(folder / 'index.html').as_uri()}?predict")
+    yield from shown_too_early(page)
+    page.screenshot(path=OUT / "index-predict.png", full_page=True)
+    for notebook in sorted(folder.glob("[0-9][0-9]_*.html")):
+        page.goto(notebook.as_uri())  # the mode is remembered
+        yield from shown_too_early(page)
+        for fold in page.locator("details.asked > summary").all()[:1]:
+            fold.click()
+            if not page.evaluate(HIDDEN):
+                yield f"{notebook.name}: a click on {fold.text_content()!r} shows nothing"
+    page.click(SWITCH)
+    if not page.evaluate(HIDDEN) or FOR_TEACHERS - set(page.evaluate(LISTED)):
+        yield "predict first cannot be left"
+    page.close()
+
+
+def shown_too_early(page) -> Iterator[str]:
+    """What a page in the reading mode for students shows before it is asked for."""
+    name = urlsplit(page.url).path.rpartition("/")[2]
+    n_shown = page.evaluate(HIDDEN)
+    if n_shown:
+        yield f"{name}: predict first shows {n_shown} answers or results"
+    listed = FOR_TEACHERS & set(page.evaluate(LISTED))
+    if listed:
+        yield f"{name}: predict first lists {', '.join(sorted(listed))}"
+
+
 def check(browser, folder: Path) -> list[str]:
     """What is wrong in a book."""
     pages = {}
@@ -123,6 +163,7 @@ def check(browser, folder: Path) -> list[str]:
     if not pages:
         faults.append(f"{folder}: no page; `interextra run --from-reference` makes a book")
     faults += dead(pages, folder)
+    faults += predict_first(browser, folder)
     n_links = sum(len(page.links) for page in pages.values())
     print(f"{folder.name}: {len(pages)} pages, {n_links} links, {len(faults)} faults")
     return faults

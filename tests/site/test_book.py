@@ -84,8 +84,15 @@ def book(tmp_path_factory):
         code("print(loss)", outputs=[printed("the loss is 4")]),
         text("In between."),
         code("print(gain)", outputs=[printed("the gain is 5")]),
+        text("### A part of the section"),
+        code("print(part)", outputs=[printed("the part is 7")], metadata={"tags": ["hide-input"]}),
         text("## After"),
         code("print(mean)", outputs=[printed("the mean is 6")]),
+        text(
+            "## Comparison\n\n<!-- result -->\nIt loses.\n\nTable 6.",
+            metadata={"tags": ["predicted"]},
+        ),
+        code("print(beside)", outputs=[printed("the loss is 4 again")]),
         text(
             "## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."
             "\n\nAll are folded."
@@ -288,12 +295,46 @@ def test_teachers_find_what_is_expected_of_every_exercise(book, root):
     assert html.count("<p>Expected: ") == sum(len(read_entries(root, name)) for name in names)
 
 
-def test_results_behind_a_prediction_are_folded_until_the_next_heading(book):
+def test_results_behind_a_prediction_are_folded_until_the_next_section_that_prints_others(book):
+    """A heading of level 3, and the comparison with published results, showed them."""
     html = page(book, "02_here")
-    folded = re.findall(r'<details class="[^"]*hide below-input">(.*?)</details>', html, re.S)
-    assert len(folded) == 2 and all("Show the result" in part for part in folded)
-    assert "the loss is 4" in folded[0] and "the gain is 5" in folded[1]
+    folds = re.findall(r'<details class="admonition hide [^"]*">(.*?)</details>', html, re.S)
+    folded = [part for part in folds if "Show the result" in part]
+    results = ["the loss is 4", "the gain is 5", "the part is 7", "the loss is 4 again"]
+    assert len(folded) == len(results)
+    assert all(result in part for result, part in zip(results, folded, strict=True))
     assert "the mean is 6" in html and "the mean is 6" not in "".join(folded)
+
+
+def test_the_mode_for_students_finds_what_it_hides(book):
+    html = page(book, "02_here")
+    before, _, behind = html.partition("Predict before you run")
+    of_cells = re.compile(r'<div class="(cell [^"]*)">')
+    assert all("tag_later" in classes for classes in of_cells.findall(behind))
+    assert not any("tag_later" in classes for classes in of_cells.findall(before))
+    assert re.search(r'<div class="result[^"]*">\s*<p>It loses.</p>', html)
+    script = (book / "_static" / "book.js").read_text(encoding="utf-8")
+    [listed] = re.findall(r"FOR_TEACHERS = (.*);", script)
+    assert all((book / name).is_file() for name in json.loads(listed))
+
+
+def test_a_stored_notebook_with_a_prediction_folds_a_result(root, monkeypatch):
+    """06 asked for one and folded nothing: its tables stood in the next section."""
+    monkeypatch.syspath_prepend(root / "book")
+    import pages
+
+    for path in notebooks(root):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        is_folded, asked = False, 0
+        for cell in cells:
+            text_of_cell = "".join(cell["source"])
+            tags = cell["metadata"].get("tags", [])
+            if cell["cell_type"] == "markdown":
+                asked += pages.PREDICTION in text_of_cell
+                is_folded = pages.goes_on_folded(text_of_cell, tags, is_folded)
+            elif is_folded and re.search(r"ix\.shown\(|nb\.figure\(", text_of_cell):
+                asked = 0
+        assert not asked, path.name
 
 
 def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_described(book):

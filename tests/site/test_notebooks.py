@@ -19,7 +19,7 @@ import pytest
 from interextra.claims.claim import stated
 from interextra.site.parameters import kind_of
 from interextra.site.travel import REFERENCE
-from tools.exercises import FOLDER, read_entries
+from tools.exercises import FOLDER, checked, read_entries
 from tools.verify import compared
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
@@ -52,6 +52,9 @@ VARIANTS = """
 def _try_variants():
     import contextlib
     import io
+    import warnings
+
+    import pandas as pd
 
     for kind, variants in {variants}.items():
         for count, variant in enumerate(variants, 1):
@@ -60,7 +63,7 @@ def _try_variants():
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(variant, names)
-                    exec({check!r}, names)
+                    exec({checked!r}, names)
             except Exception as error:
                 result = f"stops: {{type(error).__name__}}: {{error}}"
             is_expected = result == "is accepted"
@@ -68,6 +71,16 @@ def _try_variants():
                 is_expected = result.startswith("stops: AssertionError")
             if not is_expected:
                 print(f"exercise {number}, {{kind}} variant {{count}}: {{result}}")
+    for value in (None, [], [1.5], "text", 3, {{}}, {{"q": 1}}, {{3}}, pd.DataFrame({{"a": [1.0, 2.0]}}), pd.Series([1.0])):
+        names = {{**globals(), **dict.fromkeys({read}, value)}}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec({checked!r}, names)
+        except AssertionError:
+            continue
+        except Exception as error:
+            print(f"exercise {number}, {{value!r}}: stops: {{type(error).__name__}}: {{error}}")
 
 
 _try_variants()
@@ -109,7 +122,10 @@ def with_variants(path, root):
     trials = {}
     for exercise, entry in read_entries(root, path.stem):
         if entry.variants:
-            source = VARIANTS.format(variants=entry.variants.model_dump(), **exercise._asdict())
+            variants = entry.variants.model_dump()
+            source = VARIANTS.format(
+                variants=variants, checked=checked(exercise, entry), **exercise._asdict()
+            )
             trials[exercise.cell_id] = {
                 "cell_type": "code",
                 "id": f"{exercise.cell_id}-variants",
@@ -200,9 +216,8 @@ def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
         "right": ["two = 2", "two = 3", "three = 2"],
         "wrong": ["two = 4", "two = 2", "two = 1 / 0"],
     }
-    source = VARIANTS.format(
-        variants=variants, read=["two"], check="assert two == 2, 'no'", number=5
-    )
+    check = "assert type(two) is int and two == 2, 'no'"
+    source = VARIANTS.format(variants=variants, read=["two"], checked=check, number=5)
     exec(source, {"two": 2})  # a solution has named it
     assert capsys.readouterr().out.splitlines() == [
         "exercise 5, right variant 2: stops: AssertionError: no",
@@ -210,6 +225,16 @@ def test_a_trial_of_answers_names_what_a_check_gets_wrong(capsys):
         "exercise 5, wrong variant 2: is accepted",
         "exercise 5, wrong variant 3: stops: ZeroDivisionError: division by zero",
     ]
+
+
+def test_a_check_that_a_type_stops_is_named(capsys):
+    """A list and a table of one column stopped checks of 11 by IndexError and KeyError."""
+    source = VARIANTS.format(
+        variants={}, read=["two"], checked="assert two['q'] == 2, 'no'", number=5
+    )
+    exec(source, {})
+    printed = capsys.readouterr().out
+    assert "exercise 5, []: stops: TypeError" in printed and "stops: KeyError: 'q'" in printed
 
 
 def test_checks_of_exercises_accept_right_answers_and_refuse_wrong_ones(committed):

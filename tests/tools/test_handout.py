@@ -16,6 +16,8 @@ def test_each_finding_has_its_interval_over_worlds_and_what_is_not_shown(root):
         row = pd.read_csv(path).set_index("claim").loc[claim]
         unit = "%" if number == "02" else "percentage points of Δ"
         assert spelled(row["estimate"], row["low"], row["high"], unit) in page
+    drawn = page[page.index("Change in effectiveness of dense") :].partition("</svg>")[0]
+    assert drawn.count("<circle") == 7 and "nan" not in drawn
     assert page.count("Not shown: ") == len(FINDINGS)
 
 

@@ -3,10 +3,12 @@ graders read.
 """
 
 import json
+import re
 import subprocess
 import sys
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 
@@ -144,8 +146,23 @@ def test_source_for_nbgrader_marks_solutions_and_checks_what_they_name(one):
         "### BEGIN SOLUTION\ntwo = 1 + 1\nprint([x for x in (two,)])\n\n"
         "assert [1 for x in (1,)] and (four := 2 * two) == 4\n### END SOLUTION"
     )
-    checks = 'assert two == 2, "two must be twice one"\nassert (\n    two % 2 == 0\n)'
-    assert found[1].source == f"### BEGIN HIDDEN TESTS\n{checks}\n### END HIDDEN TESTS"
+    checks = (
+        '    assert two == 2, "two must be twice one"\n    assert (\n        two % 2 == 0\n    )'
+    )
+    begin, end = "### BEGIN HIDDEN TESTS\n", f"{checks}\n### END HIDDEN TESTS"
+    assert found[1].source.startswith(begin) and found[1].source.endswith(end)
+    # what it says where it cannot read the answer
+    asked = "*Write:* twice one, as an int in `two`."
+    answers = {
+        f"two must be twice one. {asked} A typical mistake: One": {"two": 3},
+        f"two is a Series with the index [0, 1], which the check cannot read. {asked}": {
+            "two": pd.Series([1, 2])
+        },
+        f"two is missing. {asked}": {},
+    }
+    for said, names in answers.items():
+        with pytest.raises(AssertionError, match=re.escape(said)):
+            exec(found[1].source, names)
     # an answer in words has no check, and teachers see what is expected
     assert found[2].cell_type == "markdown"
     assert found[2].source == (
@@ -182,7 +199,8 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
         "**Exercise 2 (2 points).** *True or false:* it is odd.",
         "False: *two* is even.",
     ]
-    assert [cell.source for cell in found if cell.source.startswith("# HIDDEN\nassert two == 2, ")]
+    checks = [cell.source for cell in found if cell.source.startswith("# HIDDEN\n")]
+    assert len(checks) == 1 and "    assert two == 2, " in checks[0]
     assert (
         "os.chdir(_dh[0])" in found[2].source
     )  # after the notebook went to the root of the repository
@@ -191,15 +209,35 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
 def test_slides_begin_with_a_text_and_keep_the_outputs(one):
     execute(one)
     found = made(one, "slides", "02_even.ipynb", executed=one / "runs")
-    assert [cell.metadata["slideshow"]["slide_type"] for cell in found] == [
-        "slide",
-        "-",
-        "subslide",
-    ]
+    types = [cell.metadata["slideshow"]["slide_type"] for cell in found]
+    assert types == ["slide", "-", "subslide", "-"]
     assert found[0].source == f"# Is it even?\n\n{LOOKS}"
     assert found[1]["outputs"][0]["text"] == "1"
     assert are_results_below("## In short\n\nIt is.")
     assert not are_results_below("## Data")
+
+
+def test_slides_define_their_terms_head_their_results_and_break_no_line_of_estimates(one):
+    """Δ was never defined, a result had no heading, and the last slide was a wall of brackets."""
+    stored = cells()
+    stored.insert(2, text("## Its half\n\nNot on a slide."))
+    stored[3] = tagged(code("one.delta"), "slide")
+    stored[0].source = "# Is it even?\n\nBy Δ."
+    store(one, stored=stored)
+    glossary = "```{glossary}\n\nΔ\n  A change. More of it.\n\ngate\n  A condition.\n```\n"
+    (one / "book" / "glossary.md").write_text(glossary, encoding="utf-8")
+    execute(one)
+    path = one / "runs" / "02_even" / "02_even.ipynb"
+    executed = nbformat.read(path, 4)
+    answer = "- It loses (RR@10: -7.4 % [-11.9, +2.9]; over queries (MedQuAD)), see Δ (below)."
+    executed.cells[1]["outputs"] = [
+        nbformat.v4.new_output("display_data", {"text/markdown": answer})
+    ]
+    nbformat.write(executed, path)
+    found = made(one, "slides", "02_even.ipynb", executed=one / "runs")
+    assert [cell.source for cell in found[1:2]] == ["## Terms\n\n- **Δ**: A change."]
+    assert found[2]["outputs"][0]["data"]["text/markdown"] == "- It loses, see Δ (below)."
+    assert [cell.source for cell in found[3:]] == ["## Its half", "one.delta"]
 
 
 def test_version_from_the_reference_says_so_after_its_title(one):
@@ -290,3 +328,27 @@ def test_stored_notebooks_as_students_get_them_name_nothing_that_a_solution_defi
     command = [sys.executable, "-m", "ruff", "check", *options, *students]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_students_get_no_paragraph_that_says_what_came_out(one):
+    stored = cells()
+    lead = "# Is it even?\n\nWe ask.\n\n<!-- result -->\nIt is even,\nby far.\n\n**Prerequisites:** none."
+    stored[0].source = lead
+    stored[-1].source = "## In short\n\nWe asked.\n\n<!-- result -->\nIt was even."
+    store(one, stored=stored)
+    found = made(one, "plain", "student/02_even.ipynb")
+    assert found[0].source == "# Is it even?\n\nWe ask.\n\n**Prerequisites:** none."
+    assert found[-1].source == "## In short\n\nWe asked."
+    solution = nbformat.read(one / "out" / "solution" / "02_even.ipynb", 4).cells
+    assert solution[0].source == lead
+
+
+def test_the_sheet_has_a_row_for_each_prediction_that_the_chosen_notebooks_ask_for(one):
+    asked = text("## Data\n\n**Predict before you run:** is it\neven?\n\nThen run.")
+    store(one, "03_odd", [*cells()[:3], asked, *cells()[3:]])
+    write(one, "plain", "", one / "out", None, False)
+    sheet = (one / "out" / "predictions.md").read_text(encoding="utf-8")
+    rows = [line for line in sheet.splitlines() if line.startswith("|")]
+    assert rows[2:] == ["| 03 | Is it even? |  |  |"]
+    write(one, "plain", "02", one / "out", None, False)  # beside the other sheet
+    assert (one / "out" / "predictions_02.md").is_file()
