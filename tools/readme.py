@@ -40,7 +40,7 @@ from interextra.claims.wording import (
     page,
     published,
 )
-from interextra.overlap.trained_answers import AS_NEAR, IN_INTERPOLATION, IN_NEITHER
+from interextra.overlap.trained_answers import AS_NEAR, IN_BOTH, IN_INTERPOLATION, IN_NEITHER
 from interextra.own.split_folder import SplitFolder
 from interextra.own.values import values_of_run
 from interextra.site.repository import notebooks, repository_root
@@ -55,6 +55,7 @@ WHERE = {
     "worlds": "fourteen generated worlds",
 }  # heading of each of DATA
 RESTRAIN = "02_restrain"
+RESTTEST = "03_resttest"
 HYBRID = "10_compression_and_hybrid"
 OVERLAP = "01_overlap_annotation_analysis"
 EXPOSURE = "09_negative_exposure"
@@ -79,11 +80,18 @@ TRAINED_ANSWERS = "test queries answered by a passage that also answers a traini
 OF_RESTRAIN = "real-restrain-dense"
 AT_ONCE = "the same, nDCG@10, where a training set avoids all test queries at once (02)"
 BY_ANSWER = "the same with these sets, on test queries with a relevant passage"
-# groups of `restrain.shared_answers` → behind BY_ANSWER
+BY_ANSWER_OF_FOLD = "the same, on test queries with a relevant passage"
+# groups of `overlap.trained_answers` → behind BY_ANSWER
 SHARED_ANSWERS = {
     IN_INTERPOLATION: "that is a positive in interpolation alone",
     IN_NEITHER: "that is a positive in neither set",
     AS_NEAR: "that is a positive in neither set, as near in interpolation",
+}
+# … and behind BY_ANSWER_OF_FOLD
+SHARED_ANSWERS_OF_FOLDS = {
+    IN_INTERPOLATION: "that is a positive in their own bucket alone",
+    IN_BOTH: "that is a positive outside their bucket, too",
+    IN_NEITHER: "that is a positive nowhere",
 }
 LEAD = "dense minus BM25 in domain, RR@10"
 WEIGHT = "BM25's weight in the interpolation with dense retrieval, mean of the folds"
@@ -492,7 +500,10 @@ def _moderators(reference: Path) -> str:
             rows[label] = by_collection["estimate"].map(partial(with_unit, unit=claim.unit))
         if name == OF_RESTRAIN:
             rows[AT_ONCE] = _cells(100 * _at_once(path.parent), "{:+.1f} %")
-            rows |= _by_shared_answers(path.parent)
+            rows |= _by_shared_answers(path.parent, "nDCG@10", BY_ANSWER, SHARED_ANSWERS)
+        if name == OF_LEAD:
+            tables = reference / REAL / RESTTEST / "tables"
+            rows |= _by_shared_answers(tables, "RR@10", BY_ANSWER_OF_FOLD, SHARED_ANSWERS_OF_FOLDS)
     weights = pd.read_csv(reference / REAL / HYBRID / "tables" / "weights.csv")
     rows[WEIGHT] = _cells(weights.groupby("collection")["weight"].mean(), "{:.2f}")
     table = pd.DataFrame(rows).T
@@ -507,19 +518,29 @@ def _at_once(tables: Path) -> pd.Series:
     return draws[is_asked].set_index("collection")["delta"]
 
 
-def _by_shared_answers(tables: Path) -> dict[str, pd.Series]:
-    """Return the same loss by the set in which a relevant passage is a positive, a row each."""
+def _by_shared_answers(
+    tables: Path, measure: str, label: str, words_of: Mapping[str, str]
+) -> dict[str, pd.Series]:
+    """Return a loss by the set in which a relevant passage is a positive, a row each.
+
+    Parameters
+    ----------
+    tables : of a notebook.
+    measure : of the loss.
+    label : what the rows begin with.
+    words_of : group → what stands behind the label.
+    """
     path = tables / "shared_answers.csv"
     if not path.is_file():
         return {}
     losses = pd.read_csv(path)
-    is_asked = losses["measure"].eq("nDCG@10") & losses["model"].eq("DR (base)")
+    is_asked = losses["measure"].eq(measure) & losses["model"].eq("DR (base)")
     losses = with_interval(losses[is_asked]).set_index("collection")
     rows = {}
-    for group, words in SHARED_ANSWERS.items():
+    for group, words in words_of.items():
         of_group = losses[losses["answer_trained_in"] == group]
         counts = of_group["n_queries"].map("; {:,} queries".format)
-        rows[f"{BY_ANSWER} {words}"] = of_group["delta"] + counts
+        rows[f"{label} {words}"] = of_group["delta"] + counts
     return rows
 
 
