@@ -407,8 +407,8 @@ def parts_of(means: Effects) -> pd.DataFrame:
     -------
     part (of PARTS), measure, first, second, difference, low, high, share, share_low, share_high
 
-    share: of the whole gain, undefined where its interval includes 0: that of a ratio has no bound
-    where the denominator can be 0.
+    share: of the whole gain, undefined where this is 0. Its interval is undefined where that of the
+    whole gain includes 0: the interval of a ratio has no bound where the denominator can be 0.
     """
     parts = means.contrast("condition", list(PARTS.values()))
     part_of = {conditions: part for part, conditions in PARTS.items()}
@@ -422,7 +422,7 @@ def parts_of(means: Effects) -> pd.DataFrame:
     table[["share_low", "share_high"]] = [interval(draws) for draws in drawn_shares]
     shares = ["share", "share_low", "share_high"]
     is_open = (whole["low"] <= 0).to_numpy()  # not where all queries gain the same
-    table.loc[is_open, shares] = np.nan
+    table.loc[is_open, shares[1:]] = np.nan
     columns = ["part", "measure", "first", "second", "difference", "low", "high"]
     return table[[*columns, *shares]]
 
