@@ -124,7 +124,7 @@ def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
         "mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20
     )
     length = recipe.query_length + recipe.passage_length
-    speed = SIZES["tiny"]
+    speed = SIZES["tiny"].speed("reranker")
     assert recipe.train_seconds(100, 5000) == 10 * 4 * (1 + 3) * length / speed.train_tokens
     assert recipe.search_seconds(5000, 50) == 50 * 20 * length / speed.encode_tokens
     assert recipe.scored_pairs(10) == 10 * 4 * (1 + 3)
