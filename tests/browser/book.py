@@ -136,7 +136,8 @@ def predict_first(browser, folder: Path) -> Iterator[str]:
             fold.click()
             if not page.evaluate(HIDDEN):
                 yield f"{notebook.name}: a click on {fold.text_content()!r} shows nothing"
-    page.click(SWITCH)
+    with page.expect_navigation():
+        page.click(SWITCH)
     if not page.evaluate(HIDDEN) or FOR_TEACHERS - set(page.evaluate(LISTED)):
         yield "predict first cannot be left"
     page.close()
