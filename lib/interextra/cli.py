@@ -86,12 +86,14 @@ class BookMaker:
         self.is_off = is_off
         self.process: subprocess.Popen | None = None
         self.started = -math.inf
+        self.is_behind = False  # whether it was asked for and not made since
 
     def start(self, note: str) -> None:
         """Make the book, if it is not just being made, and was not a short while ago."""
         is_being_made = self.process is not None and self.process.poll() is None
         now = time.monotonic()
         is_due = now - self.started > self.EVERY
+        self.is_behind = is_being_made or not is_due
         if is_due and not is_being_made and not self.is_off:
             self.started = now
             command = [sys.executable, "-m", "interextra.site.book", str(self.folder), note]
@@ -155,6 +157,8 @@ def _execute(store: Store, selected: list, folder: Path, maker: BookMaker, begin
         if cell.key in notebooks:
             publish(notebooks[cell.key], store, folder)
             unfinished.discard(cell.key)
+            make_book()
+        elif maker.is_behind:
             make_book()
         if isinstance(cell, Notebook):
             seconds = time.perf_counter() - begin
